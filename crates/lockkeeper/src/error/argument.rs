@@ -1,0 +1,70 @@
+use std::time::Duration;
+
+/// Why a name cannot be used. Nothing was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// The name is empty.
+    #[error("it is empty")]
+    Empty,
+    /// The name has too many bytes.
+    #[error("it has {length} bytes, and at most {longest} are allowed")]
+    TooLong {
+        /// Its length in bytes.
+        length: usize,
+        /// The limit in bytes.
+        longest: usize,
+    },
+    /// The name's braces are no proper hash tag.
+    #[error(
+        "its braces would put it and its helper keys into different slots of a cluster; use none, or one pair around a part, as in {{orders}}:42"
+    )]
+    Braces,
+}
+
+/// Why a lease cannot be used. Nothing was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaseError {
+    /// The lease is too short (zero included).
+    #[error("{lease:?} is too short, the shortest is {shortest:?}")]
+    TooShort {
+        /// What was asked for.
+        lease: Duration,
+        /// The limit.
+        shortest: Duration,
+    },
+    /// The lease is too long.
+    #[error("{lease:?} is too long, the longest is {longest:?}")]
+    TooLong {
+        /// What was asked for.
+        lease: Duration,
+        /// The limit.
+        longest: Duration,
+    },
+    /// Half the lease or more would be kept back as drift and margin.
+    #[error(
+        "of {lease:?}, drift and margin keep back {kept_back:?}, half of it or more; ask for a longer lease or a smaller margin"
+    )]
+    ConsumedByMargin {
+        /// What was asked for.
+        lease: Duration,
+        /// What would be kept back.
+        kept_back: Duration,
+    },
+}
+
+/// Why a configuration cannot be used. The texts never hold a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UrlError {
+    /// The text is no URL that Lockkeeper understands.
+    #[error("{0}")]
+    Unreadable(String),
+    /// The scheme needs something that this build or version does not have.
+    #[error("the scheme \"{0}\" is not supported; use redis://, unix:// or redis+unix://")]
+    Scheme(String),
+    /// A limit is zero, or contradicts another.
+    #[error("{0}")]
+    Limit(&'static str),
+}
