@@ -69,14 +69,14 @@ pub(crate) struct Answer {
 }
 
 /// Why a step has no reply.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StepError {
     pub(crate) cause: Cause,
     /// Whether the step may have run.
     pub(crate) effect: Effect,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// No connection, a broken one, or no answer within the limit.
     Unreachable(String),

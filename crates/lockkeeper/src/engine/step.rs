@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use super::Copies;
+use super::{Copies, StepError};
 use crate::base::name::Name;
 use crate::base::owner::Owner;
 
@@ -88,7 +88,8 @@ pub(crate) struct Renew {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Acquired(Acquired),
-    Renewed(Vec<Renewed>),
+    /// One result an entry: a failed part of a batch says nothing of the others.
+    Renewed(Vec<Result<Renewed, StepError>>),
     Released(Released),
     /// Whether there was something to free.
     ForceReleased(bool),
