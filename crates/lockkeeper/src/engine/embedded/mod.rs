@@ -11,6 +11,9 @@ mod mutex;
 mod timeline;
 mod token;
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
