@@ -252,6 +252,8 @@ fn the_record_outlives_the_lease_by_ten_minutes() {
         ..quiet
     }]);
     assert_eq!(life(&stage), Some(605_000));
+    stage.granted(&target, &owner, 7000, 1);
+    assert_eq!(life(&stage), Some(607_000), "a repeat refreshes it too");
 }
 
 #[test]
@@ -264,6 +266,15 @@ fn a_lost_record_costs_a_repeat_its_tokens_and_never_their_order() {
     let (again, _) = stage.granted(&target, &owner, 5000, 1);
     assert_eq!(again, first + 1000);
     assert_eq!(stage.granted(&target, &owner, 5000, 1).0, again);
+}
+
+#[test]
+fn a_record_of_another_owner_gives_no_tokens_away() {
+    let stage = Stage::new();
+    let (target, owner, former) = (target(Layout::Plain, "a"), stage.owner(), stage.owner());
+    let (first, _) = stage.granted(&target, &former, 5000, 10);
+    stage.engine.put_foreign("a", Foreign::Text(owner.as_str().to_owned()));
+    assert_eq!(stage.granted(&target, &owner, 5000, 1), (first + 10, 1));
 }
 
 #[test]
@@ -296,7 +307,7 @@ fn tokens_end_below_two_to_the_53rd_with_nothing_changed() {
     assert_eq!(stage.granted(&target, &owner, 1000, 5), (last - 4, 5));
     stage.release(&target, &owner).unwrap();
     assert!(is_exhausted(&stage.acquire(&target, &owner, 1000, 1).unwrap_err()));
-    for no_token in ["twelve", "18446744073709551616", ""] {
+    for no_token in ["twelve", "18446744073709551615", "18446744073709551616", ""] {
         stage.engine.remove_key(&target.token_key);
         put(no_token.to_owned());
         assert!(
