@@ -3,6 +3,7 @@
 mod base;
 mod engine;
 mod error;
+mod service;
 
 pub use base::clock::Clock;
 pub use base::lease::Lease;

@@ -45,6 +45,11 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// no thread of its own. Does nothing elsewhere.
     fn settle(&self) {}
 
+    /// Whether every step answers within the first poll, so that no runtime is needed to perform one.
+    fn is_immediate(&self) -> bool {
+        false
+    }
+
     /// How many requests have been sent to the state's keeper: round trips, or steps of the embedded engine.
     fn round_trips(&self) -> u64;
 }
