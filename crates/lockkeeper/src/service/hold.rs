@@ -144,6 +144,10 @@ impl Hold {
         self.end.load(Ordering::Acquire) == LIVE
     }
 
+    pub(crate) fn is_released(&self) -> bool {
+        self.end.load(Ordering::Acquire) == RELEASED
+    }
+
     /// Ends the hold as lost; true if it was this call that did.
     pub(crate) fn lose(&self, reason: LossReason) -> bool {
         self.finish(code_of(reason))
@@ -165,11 +169,10 @@ impl Hold {
         ended
     }
 
-    /// A grant or renewal that was asked for at `sent`, for `milliseconds`, is confirmed. Deadlines only rise, and never
-    /// after a loss.
-    pub(crate) fn confirm(&self, sent: Moment, milliseconds: u64, now: Moment) {
+    /// A renewal that was asked for at `sent` is confirmed, and may be trusted for so long from then. Deadlines only rise,
+    /// and never after a loss.
+    pub(crate) fn confirm(&self, sent: Moment, trusted: Duration, now: Moment) {
         if !matches!(self.state(now), HoldState::Lost(_)) {
-            let trusted = Duration::from_millis(milliseconds).saturating_sub(self.terms.kept_back);
             let deadline = sent.plus(trusted).min(self.longest_until);
             self.deadline.fetch_max(deadline.as_nanos(), Ordering::AcqRel);
             self.expect_renewal_after(sent);

@@ -137,7 +137,7 @@ impl Renewal {
         match renewed {
             Renewed::Held => {
                 self.meters.renewal_slack.record(hold.deadline().since(now).as_secs_f64());
-                hold.confirm(sent, hold.terms.milliseconds, now);
+                hold.confirm(sent, hold.terms.trusted(), now);
                 self.schedule(hold, sent.plus(hold.terms.renewal_period()));
             }
             Renewed::Gone => {
