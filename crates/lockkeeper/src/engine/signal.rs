@@ -123,6 +123,18 @@ impl SignalTable {
         channels.get(name).map(|(channel, _)| Arc::clone(channel))
     }
 
+    /// Signals a channel, and tells how many subscriptions heard it: what `PUBLISH` answers.
+    pub(crate) fn signal(&self, name: &str) -> u64 {
+        let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((channel, users)) = channels.get(name).cloned() else {
+            return 0;
+        };
+        // Waking may drop a task of an ended runtime, and with it a subscription: not under the lock.
+        drop(channels);
+        channel.signal();
+        users as u64
+    }
+
     /// Every channel in use.
     pub(crate) fn all(&self) -> Vec<Arc<Channel>> {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,1 +1,207 @@
-//! The embedded engine.
+//! The embedded engine: the specification of every step, in plain Rust, inside one process.
+//!
+//! [`mutex`], [`token`] and [`inspect`] say what a step does to the [`keyspace`]; the scripts of the Redis engine must
+//! agree with them reply by reply. It has no thread and no timer: [`timeline`] brings what is due up to date whenever
+//! somebody looks, on the clock of the runtime in which the engine was made, so that it honours tokio's paused clock.
+
+mod clock;
+mod inspect;
+mod keyspace;
+mod mutex;
+mod timeline;
+mod token;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use self::clock::RuntimeClock;
+use self::keyspace::{Keyspace, Now};
+use self::timeline::Timeline;
+use super::{
+    Answer, Answering, Copies, Engine, Lane, Released, Renew, Reply, SignalChange, SignalTable, Step, StepError,
+    Subscription,
+};
+use crate::base::clock::{Clock, Moment};
+
+pub(crate) use self::timeline::Participant;
+
+/// Keeps the state in this process. Several keepers may share one, as several processes share a server.
+pub(crate) struct EmbeddedEngine {
+    clock: Arc<dyn Clock>,
+    /// The clock's reading when the engine was made, and what the server's time was then, in microseconds since 1970.
+    origin: Moment,
+    epoch: u64,
+    state: Mutex<State>,
+    timeline: Timeline,
+    signals: Arc<SignalTable>,
+    steps: AtomicU64,
+}
+
+struct State {
+    keyspace: Keyspace,
+    /// The latest moment at which anything was done; the state never goes back behind it.
+    reached: Moment,
+}
+
+impl EmbeddedEngine {
+    /// An empty engine, on the clock of the runtime it is called in; outside of one, on the system's.
+    pub(crate) fn new() -> Self {
+        Self::on(Arc::new(RuntimeClock::new()))
+    }
+
+    /// An empty engine on a clock of the caller's.
+    pub(crate) fn on(clock: Arc<dyn Clock>) -> Self {
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self::on_since(clock, u64::try_from(epoch.as_micros()).unwrap_or(0))
+    }
+
+    /// An empty engine whose server's time is now `epoch`, in microseconds since 1970.
+    fn on_since(clock: Arc<dyn Clock>, epoch: u64) -> Self {
+        let origin = Moment::of(&*clock);
+        Self {
+            clock,
+            origin,
+            epoch,
+            state: Mutex::new(State {
+                keyspace: Keyspace::default(),
+                reached: origin,
+            }),
+            timeline: Timeline::new(),
+            signals: Arc::new(SignalTable::new(|change| {
+                // There is no connection that could be slow or cut.
+                if let SignalChange::First(channel) = change {
+                    channel.set_live(true);
+                }
+            })),
+            steps: AtomicU64::new(0),
+        }
+    }
+
+    /// Lets a participant take part in virtual time for as long as it lives.
+    pub(crate) fn enroll(&self, participant: Weak<dyn Participant>) {
+        self.timeline.enroll(participant);
+    }
+
+    /// Some participant has something to do at `due`, earlier than it told before.
+    pub(crate) fn expect(&self, due: Moment) {
+        self.timeline.expect(due);
+    }
+
+    /// Performs a step at a due moment: for participants, while they run what is due.
+    pub(crate) fn perform_at(&self, at: Moment, step: Step) -> Result<Answer, StepError> {
+        self.run(step, |reached| reached.max(at))
+    }
+
+    /// Performs a step now, after everything that was due before.
+    pub(crate) fn perform_now(&self, step: Step) -> Result<Answer, StepError> {
+        let now = Moment::of(&*self.clock);
+        if self.timeline.advance_to(now, self) {
+            self.run(step, |reached| reached.max(now))
+        } else {
+            // Something due before is still to be run: the step belongs to the moment that has been reached.
+            self.run(step, |reached| reached)
+        }
+    }
+
+    fn run(&self, step: Step, moment: impl FnOnce(Moment) -> Moment) -> Result<Answer, StepError> {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.state();
+        let at = moment(state.reached);
+        state.reached = at;
+        let now = Now {
+            at,
+            server_time: self.server_time(at),
+        };
+        let keyspace = &mut state.keyspace;
+        let reply = match step {
+            Step::Acquire(acquire) => {
+                note_copy(&acquire.copies, at);
+                Reply::Acquired(mutex::acquire(keyspace, now, &acquire)?)
+            }
+            Step::Renew(entries) => {
+                let renew = |entry: &Renew| {
+                    note_copy(&entry.copies, at);
+                    Ok(mutex::renew(keyspace, now, entry))
+                };
+                Reply::Renewed(entries.iter().map(renew).collect())
+            }
+            Step::Release { target, owner } => {
+                let freed = mutex::release(keyspace, now, &target, &owner)?;
+                drop(state);
+                Reply::Released(if freed {
+                    Released::Freed {
+                        receivers: self.signals.signal(&target.channel),
+                    }
+                } else {
+                    Released::NotThere
+                })
+            }
+            Step::ForceRelease { target } => {
+                let freed = mutex::force_release(keyspace, now, &target)?;
+                drop(state);
+                if freed {
+                    self.signals.signal(&target.channel);
+                }
+                Reply::ForceReleased(freed)
+            }
+            Step::Inspect { name } => Reply::Inspected(inspect::inspect(keyspace, now, &name)),
+        };
+        Ok(Answer {
+            reply,
+            sent: at,
+            server_time: now.server_time,
+        })
+    }
+
+    /// Moves the state on to a due moment, and tells the moment that is now reached.
+    fn reach(&self, due: Moment) -> Moment {
+        let mut state = self.state();
+        state.reached = state.reached.max(due);
+        state.reached
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn server_time(&self, at: Moment) -> u64 {
+        let elapsed = u64::try_from(at.since(self.origin).as_micros()).unwrap_or(u64::MAX);
+        self.epoch.saturating_add(elapsed)
+    }
+}
+
+/// A copy that is answered at once: it only tells when the first one was sent.
+fn note_copy(copies: &Copies, at: Moment) {
+    copies.sending(at, 0).answered();
+}
+
+impl fmt::Debug for EmbeddedEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmbeddedEngine").finish_non_exhaustive()
+    }
+}
+
+impl Engine for EmbeddedEngine {
+    fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Answers at the first poll; the limit cannot be reached.
+    fn perform(&self, _lane: Lane, step: Step, _limit: Duration) -> Answering<'_> {
+        Box::pin(async move { self.perform_now(step) })
+    }
+
+    fn subscribe(&self, channel: &Arc<str>) -> Subscription {
+        self.signals.subscribe(channel)
+    }
+
+    fn settle(&self) {
+        self.timeline.advance_to(Moment::of(&*self.clock), self);
+    }
+
+    fn round_trips(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+}
