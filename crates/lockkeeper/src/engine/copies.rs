@@ -88,10 +88,16 @@ mod tests {
     fn an_answered_copy_closes_and_a_dropped_one_stays_open() {
         let copies = Copies::new();
         copies.sending(Moment::from_nanos(5), 100).answered();
-        assert_eq!((copies.first_sent(), copies.open_until()), (Some(Moment::from_nanos(5)), 0));
+        assert_eq!(
+            (copies.first_sent(), copies.open_until()),
+            (Some(Moment::from_nanos(5)), 0)
+        );
         drop(copies.sending(Moment::from_nanos(7), 200));
         copies.sending(Moment::from_nanos(9), 300).answered();
-        assert_eq!((copies.first_sent(), copies.open_until()), (Some(Moment::from_nanos(5)), 300));
+        assert_eq!(
+            (copies.first_sent(), copies.open_until()),
+            (Some(Moment::from_nanos(5)), 300)
+        );
     }
 
     #[test]

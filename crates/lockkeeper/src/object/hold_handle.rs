@@ -63,7 +63,7 @@ impl HoldHandle {
 
     /// Ends when the hold is lost, with the reason, and no later than the deadline. Stays pending for ever if the lock is
     /// given up in the normal way. Cancel safe: dropping it changes nothing.
-    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static {
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let handle = self.clone();
         async move {
             loop {

@@ -112,10 +112,7 @@ pub struct ScopedGuard<'scope> {
 
 impl<'scope> ScopedGuard<'scope> {
     fn new(scope: &'scope Scope, guard: MutexGuard) -> Self {
-        Self {
-            scope,
-            guard,
-        }
+        Self { scope, guard }
     }
 
     /// Makes the guard movable, and takes the hold out of the scope's re-entry: from now on this scope waits for it as

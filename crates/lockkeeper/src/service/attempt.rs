@@ -80,7 +80,9 @@ impl Attempt {
                     ..
                 }) => {
                     return match acquired {
-                        Acquired::Granted { first_token, block } => Outcome::Granted(self.grant(sent, first_token, block)),
+                        Acquired::Granted { first_token, block } => {
+                            Outcome::Granted(self.grant(sent, first_token, block))
+                        }
                         Acquired::Busy { time_left } => Outcome::Busy(time_left),
                     };
                 }

@@ -1,5 +1,5 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -15,12 +15,22 @@ use crate::engine::{Answer, Copies, Lane, MutexTarget, Released, Reply, Step};
 pub(crate) struct Pending {
     count: AtomicUsize,
     none: Notify,
+    /// For threads that wait without a runtime.
+    gate: Mutex<()>,
+    none_left: Condvar,
 }
 
 impl Pending {
     pub(crate) fn begin(self: &Arc<Self>) -> PendingOne {
         self.count.fetch_add(1, Ordering::AcqRel);
         PendingOne(Arc::clone(self))
+    }
+
+    /// Blocks the thread until no clean-up is under way, at most for `limit`.
+    pub(crate) fn wait_blocking(&self, limit: Duration) {
+        let gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let some_left = |(): &mut ()| self.count.load(Ordering::Acquire) > 0;
+        drop(self.none_left.wait_timeout_while(gate, limit, some_left));
     }
 
     /// Ends when no clean-up is under way.
@@ -45,6 +55,8 @@ impl Drop for PendingOne {
     fn drop(&mut self) {
         if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.none.notify_waiters();
+            let _gate = self.0.gate.lock().unwrap_or_else(PoisonError::into_inner);
+            self.0.none_left.notify_all();
         }
     }
 }
@@ -82,7 +94,10 @@ impl Closing {
                 target: Arc::clone(&self.target),
                 owner: self.owner.clone(),
             };
-            let answer = core.engine.perform(Lane::Background, step, core.settings.response_limit).await;
+            let answer = core
+                .engine
+                .perform(Lane::Background, step, core.settings.response_limit)
+                .await;
             let pause = match answer {
                 Ok(Answer {
                     reply: Reply::Released(released),

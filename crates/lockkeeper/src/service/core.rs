@@ -11,6 +11,7 @@ use super::renewal::Renewal;
 use crate::base::clock::{Clock, Moment};
 use crate::base::name::Name;
 use crate::base::owner::OwnerSource;
+use crate::engine::embedded::EmbeddedEngine;
 use crate::engine::{Engine, Layout, MutexTarget};
 use crate::error::Error;
 
@@ -26,6 +27,8 @@ pub(crate) struct Core {
     pub(crate) executor: Executor,
     queues: Mutex<HashMap<(Layout, Name), Weak<LocalQueue>>>,
     closed: AtomicBool,
+    /// The embedded engine, if it is one: others may share it.
+    pub(crate) embedded: Option<Arc<EmbeddedEngine>>,
 }
 
 /// The limits of a keeper.
@@ -93,6 +96,7 @@ impl Core {
             executor,
             queues: Mutex::default(),
             closed: AtomicBool::new(false),
+            embedded: None,
             engine,
         })
     }

@@ -31,6 +31,17 @@ impl Executor {
         })
     }
 
+    /// As [`thread`](Self::thread), for callers that have no error to give.
+    ///
+    /// # Panics
+    /// If the system cannot start a thread, as `std::thread::spawn` does.
+    pub(crate) fn thread_or_panic() -> Self {
+        match Self::thread() {
+            Ok(executor) => executor,
+            Err(error) => panic!("cannot start the keeper's thread: {error}"),
+        }
+    }
+
     /// The runtime of the caller.
     pub(crate) fn shared(handle: Handle) -> Self {
         Self { handle, stop: None }

@@ -159,7 +159,10 @@ impl Hold {
     }
 
     fn finish(&self, code: u8) -> bool {
-        let ended = self.end.compare_exchange(LIVE, code, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        let ended = self
+            .end
+            .compare_exchange(LIVE, code, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok();
         if ended {
             self.changed.notify_waiters();
             if code != RELEASED {

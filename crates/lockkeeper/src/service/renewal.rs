@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use super::hold::{Hold, HoldState};
 use super::meters::Meters;
 use crate::base::clock::Moment;
+use crate::engine::embedded::{EmbeddedEngine, Participant};
 use crate::engine::{Answer, Engine, Lane, Renew, Renewed, Reply, Step, StepError};
 use crate::error::LossReason;
 
@@ -31,6 +32,8 @@ pub(crate) struct Renewal {
     /// When the driver will look next; an earlier due moment must wake it.
     looks_at: AtomicU64,
     sooner: Notify,
+    /// The engine whose clock drives this service instead, if it is the embedded one.
+    embedded: OnceLock<Weak<EmbeddedEngine>>,
 }
 
 impl Renewal {
@@ -43,6 +46,7 @@ impl Renewal {
             serial: AtomicU64::new(1),
             looks_at: AtomicU64::new(0),
             sooner: Notify::new(),
+            embedded: OnceLock::new(),
         })
     }
 
@@ -75,7 +79,9 @@ impl Renewal {
             hold.renewal_due.store(due, Ordering::Release);
             holds.insert((due, hold.renewal_serial.load(Ordering::Acquire)), Arc::clone(hold));
         }
-        if due < self.looks_at.load(Ordering::Acquire) {
+        if let Some(engine) = self.embedded.get().and_then(Weak::upgrade) {
+            engine.expect(Moment::from_nanos(due));
+        } else if due < self.looks_at.load(Ordering::Acquire) {
             self.sooner.notify_one();
         }
     }
@@ -84,8 +90,7 @@ impl Renewal {
         self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next moment at which something is due.
-    pub(crate) fn next_due(&self) -> Option<Moment> {
+    fn first_due(&self) -> Option<Moment> {
         self.lock().keys().next().map(|(due, _)| Moment::from_nanos(*due))
     }
 
@@ -136,7 +141,9 @@ impl Renewal {
     fn confirmed(&self, hold: &Arc<Hold>, renewed: Renewed, sent: Moment, now: Moment) {
         match renewed {
             Renewed::Held => {
-                self.meters.renewal_slack.record(hold.deadline().since(now).as_secs_f64());
+                self.meters
+                    .renewal_slack
+                    .record(hold.deadline().since(now).as_secs_f64());
                 hold.confirm(sent, hold.terms.trusted(), now);
                 self.schedule(hold, sent.plus(hold.terms.renewal_period()));
             }
@@ -181,12 +188,12 @@ impl Renewal {
     /// The driver for engines with a thread of their own. Ends with its task.
     pub(crate) async fn drive(self: Arc<Self>) {
         loop {
-            let next = self.next_due();
+            let next = self.first_due();
             let now = self.clock_now();
             let looks_at = next.unwrap_or(Moment::FAR);
             self.looks_at.store(looks_at.as_nanos(), Ordering::Release);
             // What was added between looking and saying so did not know that it had to wake us.
-            if self.next_due() != next {
+            if self.first_due() != next {
                 continue;
             }
             if looks_at > now {
@@ -217,21 +224,37 @@ impl Renewal {
                 .min()
                 .unwrap_or(renewal.response_limit)
                 .clamp(Duration::from_millis(5), renewal.response_limit);
-            let answer = renewal.engine.perform(Lane::Background, Step::Renew(entries), limit).await;
+            let answer = renewal
+                .engine
+                .perform(Lane::Background, Step::Renew(entries), limit)
+                .await;
             renewal.apply(&asking, answer, renewal.clock_now());
         }));
     }
 
-    /// The driver for the embedded engine: does at `now` what is due by then, with `perform` answering at once.
-    pub(crate) fn run_due(&self, now: Moment, perform: impl FnOnce(Step) -> Result<Answer, StepError>) {
-        let due = self.take_due(now, Duration::ZERO);
-        let (asking, entries) = self.prepare(due, now);
-        if !entries.is_empty() {
-            self.apply(&asking, perform(Step::Renew(entries)), now);
+    /// Lets the embedded engine's clock drive this service.
+    pub(crate) fn join(self: &Arc<Self>, engine: &Arc<EmbeddedEngine>) {
+        if self.embedded.set(Arc::downgrade(engine)).is_ok() {
+            let participant: Weak<Self> = Arc::downgrade(self);
+            engine.enroll(participant);
         }
     }
 
     fn clock_now(&self) -> Moment {
         Moment::of(&**self.engine.clock())
+    }
+}
+
+impl Participant for Renewal {
+    fn next_due(&self) -> Option<Moment> {
+        self.first_due()
+    }
+
+    fn run_due(&self, at: Moment, engine: &EmbeddedEngine) {
+        let due = self.take_due(at, Duration::ZERO);
+        let (asking, entries) = self.prepare(due, at);
+        if !entries.is_empty() {
+            self.apply(&asking, engine.perform_at(at, Step::Renew(entries)), at);
+        }
     }
 }

@@ -125,7 +125,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_bounded() {
-        let polling = Polling::every(Duration::ZERO).growing(f64::NAN, Duration::ZERO).attempts(0);
+        let polling = Polling::every(Duration::ZERO)
+            .growing(f64::NAN, Duration::ZERO)
+            .attempts(0);
         assert_eq!(polling.limit(), Some(1));
         assert_eq!(polling.pause_after(7), Duration::from_millis(1));
     }

@@ -197,6 +197,10 @@ impl Engine for EmbeddedEngine {
         self.signals.subscribe(channel)
     }
 
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
     fn settle(&self) {
         self.timeline.advance_to(Moment::of(&*self.clock), self);
     }

@@ -75,7 +75,7 @@ impl MutexGuard {
     /// Ends when the hold is lost, with the reason, and no later than the deadline.
     ///
     /// Cancel safe: dropping the future changes nothing. It borrows nothing, so it can go into another task.
-    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + 'static {
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         self.handle().lost()
     }
 
@@ -143,7 +143,11 @@ impl MutexGuard {
                         return Err(Error::Lost(LossReason::GoneOnServer));
                     }
                 },
-                Ok(_) => return Err(Error::OutcomeUnknown { detail: "an answer of another kind".to_owned() }),
+                Ok(_) => {
+                    return Err(Error::OutcomeUnknown {
+                        detail: "an answer of another kind".to_owned(),
+                    });
+                }
                 Err(error) => error,
             };
             let again = core.clock_now().plus(backoff.next());

@@ -58,7 +58,9 @@ impl Mutex {
             core: Arc::clone(core),
             layout,
             options: Options::default(),
-            queue: Name::new(name).map(|name| core.queue(layout, name)).map_err(Error::from),
+            queue: Name::new(name)
+                .map(|name| core.queue(layout, name))
+                .map_err(Error::from),
         }
     }
 
@@ -81,7 +83,9 @@ impl Mutex {
     pub fn layout(mut self, layout: Layout) -> Self {
         if layout != self.layout {
             self.layout = layout;
-            self.queue = self.queue.map(|queue| self.core.queue(layout, queue.target.name.clone()));
+            self.queue = self
+                .queue
+                .map(|queue| self.core.queue(layout, queue.target.name.clone()));
         }
         self
     }
@@ -138,6 +142,10 @@ impl Mutex {
 
     pub(crate) fn queue(&self) -> Result<&Arc<LocalQueue>, Error> {
         self.queue.as_ref().map_err(Clone::clone)
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
     }
 
     pub(crate) fn options(&self) -> &Options {

@@ -1,8 +1,6 @@
 use std::pin::pin;
-use std::sync::Arc;
 
 use super::Mutex;
-use super::guard::MutexGuard;
 use crate::error::{Error, LossReason};
 use crate::object::hold_handle::HoldHandle;
 use crate::service::hold::HoldState;
@@ -67,12 +65,5 @@ impl Mutex {
             lost,
             release: guard.unlock().await,
         })
-    }
-}
-
-impl MutexGuard {
-    /// How many guards share this turn; for the blocking API's table.
-    pub(crate) fn sharers(&self) -> usize {
-        Arc::strong_count(&self.turn)
     }
 }

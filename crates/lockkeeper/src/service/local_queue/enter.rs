@@ -371,7 +371,9 @@ impl LocalQueue {
         state.run = None;
         state.busy = Some(super::Busy {
             // Between two looks of the head, everybody shares what it was told.
-            counts_until: ends.unwrap_or(Moment::FAR).min(now.plus(self.core.settings.recheck_plain)),
+            counts_until: ends
+                .unwrap_or(Moment::FAR)
+                .min(now.plus(self.core.settings.recheck_plain)),
             ends,
         });
         for waiter in state.tries.drain(..) {

@@ -23,7 +23,7 @@ use crate::base::lease::Terms;
 use crate::base::token::Token;
 use crate::engine::{MutexTarget, StepError};
 use crate::error::Error;
-pub(crate) use release::Unlocked;
+pub use release::Unlocked;
 pub(crate) use turn::Turn;
 use waiter::Waiter;
 
@@ -91,11 +91,20 @@ struct State {
 enum Phase {
     Idle,
     /// An attempt is on its way: a caller's own, or the pump's.
-    Attempting { serial: u64, since: Moment },
+    Attempting {
+        serial: u64,
+        since: Moment,
+    },
     /// This process holds the lock and a local caller has its turn.
-    Held { hold: Arc<Hold>, turns: u32 },
+    Held {
+        hold: Arc<Hold>,
+        turns: u32,
+    },
     /// A release is on its way; what follows is ordered behind it.
-    Releasing { serial: u64, since: Moment },
+    Releasing {
+        serial: u64,
+        since: Moment,
+    },
 }
 
 /// Consecutive grants to this process.

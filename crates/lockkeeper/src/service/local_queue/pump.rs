@@ -52,9 +52,16 @@ struct Pause {
 
 enum Job {
     Stop,
-    Attempt { serial: u64, request: Request, block: u32 },
+    Attempt {
+        serial: u64,
+        request: Request,
+        block: u32,
+    },
     /// Wait until the phase moves, the hold ends, or the moment has come.
-    Watch { hold: Option<Arc<Hold>>, until: Moment },
+    Watch {
+        hold: Option<Arc<Hold>>,
+        until: Moment,
+    },
     Pause(Pause),
 }
 
@@ -141,8 +148,7 @@ impl Pump {
                 if let Some(until) = state.yields_at(now) {
                     return Job::Pause(Pause { until, seen: None });
                 }
-                let impatient =
-                    !state.tries.is_empty() && state.busy.is_none_or(|busy| now >= busy.counts_until);
+                let impatient = !state.tries.is_empty() && state.busy.is_none_or(|busy| now >= busy.counts_until);
                 if let Some(pause) = self.pause
                     && !impatient
                     && now < pause.until
@@ -227,7 +233,10 @@ impl Pump {
         let queue = Arc::clone(&self.queue);
         let core = &queue.core;
         // Read before the attempt is sent: a signal that overtakes its answer must count.
-        let seen = self.subscription.as_ref().map(|subscription| subscription.channel().count());
+        let seen = self
+            .subscription
+            .as_ref()
+            .map(|subscription| subscription.channel().count());
         let attempt = Attempt::new(core, &queue.target, request.terms, request.longest, block);
         let until = core.clock_now().plus(queue.attempt_window(request));
         let outcome = {
@@ -283,7 +292,11 @@ impl Pump {
         loop {
             let suits = |waiter: &Arc<Waiter>| waiter.request.terms == terms && waiter.request.longest == longest;
             let next = if state.waiters.is_empty() {
-                state.tries.iter().position(suits).map(|index| state.tries.remove(index))
+                state
+                    .tries
+                    .iter()
+                    .position(suits)
+                    .map(|index| state.tries.remove(index))
             } else if state.waiters.front().is_some_and(suits) {
                 state.waiters.pop_front()
             } else {
@@ -357,7 +370,10 @@ impl Pump {
     async fn subscribe(&mut self) {
         let queue = Arc::clone(&self.queue);
         let subscription = queue.core.engine.subscribe(&queue.target.channel);
-        let patience = sleep_until(&queue.core, queue.core.clock_now().plus(queue.core.settings.recheck_unheard));
+        let patience = sleep_until(
+            &queue.core,
+            queue.core.clock_now().plus(queue.core.settings.recheck_unheard),
+        );
         tokio::select! {
             () = subscription.channel().becomes_live() => {}
             () = queue.deserted() => {}

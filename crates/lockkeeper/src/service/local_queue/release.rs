@@ -145,6 +145,32 @@ impl LocalQueue {
         }
     }
 
+    /// Frees what this process holds, in the background; its guards turn lost. True if there was something to free.
+    pub(crate) fn close_hold(self: &Arc<Self>, reason: LossReason) -> bool {
+        let now = self.core.clock_now();
+        let (hold, serial) = {
+            let mut guard = self.lock();
+            let state = &mut *guard;
+            let Phase::Held { hold, .. } = &state.phase else {
+                return false;
+            };
+            let hold = Arc::clone(hold);
+            let serial = state.next_serial();
+            state.phase = Phase::Releasing { serial, since: now };
+            state.unclaimed = None;
+            (hold, serial)
+        };
+        hold.lose(reason);
+        self.core.renewal.remove(&hold);
+        self.close(self.closing_of(&hold), Some(serial));
+        true
+    }
+
+    /// Whether a release is on its way.
+    pub(crate) fn is_releasing(&self) -> bool {
+        matches!(self.lock().phase, Phase::Releasing { .. })
+    }
+
     fn closing_of(&self, hold: &Hold) -> Closing {
         Closing {
             target: Arc::clone(&hold.target),
@@ -274,7 +300,10 @@ impl Releasing<'_> {
                 }
                 Ok(Unlocked::Freed)
             }
-            Ok(_) => self.finish_in_background(over, "an answer of another kind".to_owned()).await,
+            Ok(_) => {
+                self.finish_in_background(over, "an answer of another kind".to_owned())
+                    .await
+            }
             Err(error) => {
                 let detail = error.into_error("releasing", &self.hold.target.name).to_string();
                 self.finish_in_background(over, detail).await

@@ -38,7 +38,11 @@ impl Turn {
     }
 
     pub(super) fn record(&self, now: Moment) {
-        self.queue.core.meters.hold.record(now.since(self.started).as_secs_f64());
+        self.queue
+            .core
+            .meters
+            .hold
+            .record(now.since(self.started).as_secs_f64());
     }
 }
 
