@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::waiter::{Wait, Waited, Waiter};
-use super::{Budget, LocalQueue, Phase, Request, Turn};
+use super::{Budget, LocalQueue, Phase, Request, Takeover, Turn};
 use crate::base::clock::Moment;
 use crate::engine::{Lane, StepError};
 use crate::error::Error;
@@ -266,6 +266,10 @@ impl Lone<'_> {
                     }
                     return Err(queue.busy_error(time_left.map(Duration::from_millis)));
                 }
+                state.takeover = Some(match request.polling {
+                    Some(polling) => Takeover::PauseUntil(now.plus(polling.pause_after(1))),
+                    None => Takeover::Subscribe,
+                });
                 queue.line_up(state, request, 1)
             }
             Outcome::Failed(error) => {

@@ -85,6 +85,17 @@ struct State {
     unclaimed: Option<(Arc<Waiter>, Moment)>,
     /// The head left: what the pump waits for was its wish.
     regrouped: bool,
+    /// What a lone caller's attempt tells the pump that takes over from it.
+    takeover: Option<Takeover>,
+}
+
+/// A lone caller was told that the lock is busy and went to the head of the line.
+#[derive(Clone, Copy, Debug)]
+enum Takeover {
+    /// Subscribe before the next attempt.
+    Subscribe,
+    /// The caller polls: pause first.
+    PauseUntil(Moment),
 }
 
 #[derive(Debug)]
@@ -184,6 +195,7 @@ impl LocalQueue {
                 trouble: None,
                 unclaimed: None,
                 regrouped: false,
+                takeover: None,
             }),
             moved: Notify::new(),
         })

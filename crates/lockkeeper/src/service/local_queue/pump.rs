@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::waiter::Waiter;
-use super::{Budget, LocalQueue, Phase, Request, State, Turn};
+use super::{Budget, LocalQueue, Phase, Request, State, Takeover, Turn};
 use crate::base::clock::Moment;
 use crate::engine::{Lane, Layout, StepError, Subscription};
 use crate::error::Error;
@@ -27,6 +27,7 @@ pub(super) async fn run(queue: Arc<LocalQueue>) {
             Job::Attempt { serial, request, block } => pump.attempt(serial, &request, block).await,
             Job::Watch { hold, until } => pump.watch(hold.as_ref(), until).await,
             Job::Pause(pause) => pump.wait(pause).await,
+            Job::Subscribe => pump.subscribe().await,
         }
     }
 }
@@ -63,6 +64,7 @@ enum Job {
         until: Moment,
     },
     Pause(Pause),
+    Subscribe,
 }
 
 /// What became of a grant.
@@ -147,6 +149,11 @@ impl Pump {
             Phase::Idle => {
                 if let Some(until) = state.yields_at(now) {
                     return Job::Pause(Pause { until, seen: None });
+                }
+                match state.takeover.take() {
+                    Some(Takeover::Subscribe) if self.subscription.is_none() => return Job::Subscribe,
+                    Some(Takeover::PauseUntil(until)) => self.pause = Some(Pause { until, seen: None }),
+                    _ => {}
                 }
                 let impatient = !state.tries.is_empty() && state.busy.is_none_or(|busy| now >= busy.counts_until);
                 if let Some(pause) = self.pause
