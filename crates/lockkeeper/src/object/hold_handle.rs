@@ -58,7 +58,7 @@ impl HoldHandle {
     /// Held, doubtful or lost, by the holder's own clock.
     #[must_use]
     pub fn state(&self) -> HoldState {
-        self.hold.state(self.core.now())
+        self.hold.state_here(self.core.now())
     }
 
     /// Ends when the hold is lost, with the reason, and no later than the deadline. Stays pending for ever if the lock is
@@ -96,7 +96,7 @@ impl fmt::Debug for HoldHandle {
 
 pub(crate) fn remaining(hold: &Hold, core: &Core) -> Duration {
     let now = core.now();
-    match hold.state(now) {
+    match hold.state_here(now) {
         HoldState::Lost(_) => Duration::ZERO,
         _ => hold.deadline().since(now),
     }

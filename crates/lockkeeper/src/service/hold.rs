@@ -103,6 +103,15 @@ impl Hold {
         hold
     }
 
+    /// The state at `now` for whoever asks from outside: in a forked child nothing is held.
+    pub(crate) fn state_here(&self, now: Moment) -> HoldState {
+        if self.is_of_this_process() {
+            self.state(now)
+        } else {
+            HoldState::Lost(LossReason::Forked)
+        }
+    }
+
     /// The state at `now`. A deadline that has passed ends the hold here and for good.
     pub(crate) fn state(&self, now: Moment) -> HoldState {
         match self.end.load(Ordering::Acquire) {
@@ -110,9 +119,6 @@ impl Hold {
             // A released hold is nobody's: whoever still asks has lost it.
             RELEASED => return HoldState::Lost(LossReason::DeadlinePassed),
             code => return HoldState::Lost(reason_of(code)),
-        }
-        if self.process != std::process::id() {
-            return HoldState::Lost(LossReason::Forked);
         }
         if now >= self.deadline() {
             self.lose(if now >= self.longest_until {

@@ -201,8 +201,10 @@ impl Engine for EmbeddedEngine {
         true
     }
 
-    fn settle(&self) {
-        self.timeline.advance_to(Moment::of(&*self.clock), self);
+    fn settle(&self) -> Moment {
+        let now = Moment::of(&*self.clock);
+        self.timeline.advance_to(now, self);
+        now
     }
 
     fn round_trips(&self) -> u64 {

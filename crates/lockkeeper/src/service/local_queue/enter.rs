@@ -38,22 +38,25 @@ impl LocalQueue {
             Budget::Within(budget) => Some(started.plus(budget)),
             Budget::Unlimited => None,
         };
+        let mut now = started;
         loop {
-            self.core.check_open()?;
-            let waiter = match self.enter(request) {
+            let waiter = match self.enter(request, now) {
                 Entry::Busy(time_left) => return Err(self.busy_error(time_left)),
                 Entry::InDoubt(hold) => return self.attempt_in_doubt(request, &hold, started).await,
                 Entry::Alone(serial) => match self.attempt_alone(request, serial, deadline).await? {
                     Alone::Granted(turn) => return Ok(turn),
                     Alone::Queued(waiter) => waiter,
-                    Alone::Overtaken => continue,
+                    Alone::Overtaken => {
+                        now = self.queue_anew()?;
+                        continue;
+                    }
                 },
                 Entry::Queued(waiter) => waiter,
             };
             match Wait::new(self, waiter, deadline).await {
                 Waited::Granted(turn) => return Ok(turn),
                 Waited::Failed(error) => return Err(error),
-                Waited::Evicted => {}
+                Waited::Evicted => now = self.queue_anew()?,
                 Waited::TimedOut => {
                     let now = self.core.now();
                     return Err(match self.timed_out(now.since(started), now) {
@@ -65,8 +68,12 @@ impl LocalQueue {
         }
     }
 
-    fn enter(self: &Arc<Self>, request: &Request) -> Entry {
-        let now = self.core.now();
+    fn queue_anew(&self) -> Result<Moment, Error> {
+        self.core.check_open()?;
+        Ok(self.core.now())
+    }
+
+    fn enter(self: &Arc<Self>, request: &Request, now: Moment) -> Entry {
         let is_try = request.budget == Budget::Try;
         let mut guard = self.lock();
         let state = &mut *guard;

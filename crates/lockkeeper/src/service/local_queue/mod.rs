@@ -251,11 +251,9 @@ impl LocalQueue {
         Some(Turn::new(self, hold, token, now))
     }
 
-    /// Whether this process may still pass its hold on locally.
+    /// Whether the turn budget of this process lets it pass its hold on locally.
     fn may_pass_on(&self, hold: &Hold, turns: u32, now: Moment) -> bool {
-        turns < hold.block
-            && now.since(hold.granted) <= self.core.settings.turn.time
-            && hold.state(now) == HoldState::Held
+        turns < hold.block && now.since(hold.granted) <= self.core.settings.turn.time
     }
 
     /// How a wait that ran out of time ended: by contention, or because the server was not there.

@@ -56,7 +56,9 @@ impl LocalQueue {
             }
             return Ended::Lost(reason);
         }
-        while let Some((next, turn)) = self.next_in_line(state, hold, now) {
+        while held == HoldState::Held
+            && let Some((next, turn)) = self.next_in_line(state, hold, now)
+        {
             hold.set_claimed(false);
             match next.grant(turn) {
                 Ok(waker) => {

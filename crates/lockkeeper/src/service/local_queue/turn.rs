@@ -29,7 +29,7 @@ impl Turn {
 
     /// The state of the hold at this moment.
     pub(crate) fn state(&self) -> HoldState {
-        self.hold.state(self.queue.core.now())
+        self.hold.state_here(self.queue.core.now())
     }
 
     /// Marks the turn as over; true the first time. What follows from it is the caller's to do.
