@@ -77,8 +77,7 @@ impl Lease {
                 longest: LONGEST,
             });
         }
-        let margin = margin.unwrap_or_else(|| default_margin(self.duration));
-        let kept_back = drift(self.duration).saturating_add(margin);
+        let kept_back = drift(self.duration).saturating_add(margin.unwrap_or_else(|| default_margin(self.duration)));
         if self.duration <= kept_back.saturating_mul(2) {
             return Err(LeaseError::ConsumedByMargin {
                 lease: self.duration,
@@ -88,6 +87,7 @@ impl Lease {
         Ok(Terms {
             lease: self,
             milliseconds: whole_milliseconds(self.duration),
+            margin,
             kept_back,
         })
     }
@@ -105,6 +105,8 @@ pub(crate) struct Terms {
     pub(crate) lease: Lease,
     /// What the server is told: rounded up.
     pub(crate) milliseconds: u64,
+    /// The margin that was set, if one was.
+    pub(crate) margin: Option<Duration>,
     /// Drift and margin: what the holder must not use.
     pub(crate) kept_back: Duration,
 }

@@ -41,9 +41,16 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync + 'static {
     /// Subscribes to a channel. Dropping the last subscription of a channel unsubscribes.
     fn subscribe(&self, channel: &Arc<str>) -> Subscription;
 
-    /// Brings everything that is due up to the present moment: expiry and renewal of the embedded engine, which has
-    /// no thread of its own. Does nothing elsewhere.
-    fn settle(&self) {}
+    /// The present moment, after everything that was due by then: expiry and renewal of the embedded engine, which has no
+    /// thread of its own. Elsewhere it only reads the clock.
+    fn settle(&self) -> Moment {
+        Moment::of(&**self.clock())
+    }
+
+    /// Whether every step answers within the first poll, so that no runtime is needed to perform one.
+    fn is_immediate(&self) -> bool {
+        false
+    }
 
     /// How many requests have been sent to the state's keeper: round trips, or steps of the embedded engine.
     fn round_trips(&self) -> u64;

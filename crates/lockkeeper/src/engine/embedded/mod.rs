@@ -200,8 +200,14 @@ impl Engine for EmbeddedEngine {
         self.signals.subscribe(channel)
     }
 
-    fn settle(&self) {
-        self.timeline.advance_to(Moment::of(&*self.clock), self);
+    fn is_immediate(&self) -> bool {
+        true
+    }
+
+    fn settle(&self) -> Moment {
+        let now = Moment::of(&*self.clock);
+        self.timeline.advance_to(now, self);
+        now
     }
 
     fn round_trips(&self) -> u64 {

@@ -1,0 +1,71 @@
+use std::time::Duration;
+
+use super::mutex::Mutex;
+use super::parking::block_on;
+use crate::error::Error;
+use crate::keeper::{CloseReport, Inspection, KeeperBuilder};
+
+/// The client for threads; see [`lockkeeper::Keeper`](crate::Keeper).
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    inner: crate::Keeper,
+}
+
+impl Keeper {
+    /// A keeper with an engine of its own inside this process; see [`lockkeeper::Keeper::embedded`](crate::Keeper::embedded).
+    #[must_use]
+    pub fn embedded() -> Self {
+        crate::Keeper::embedded().into()
+    }
+
+    /// Connects to one server by its URL; see [`lockkeeper::Keeper::connect`](crate::Keeper::connect).
+    ///
+    /// # Errors
+    /// Those of the async form, and [`Error::BlockingInAsync`].
+    pub fn connect(url: &str) -> Result<Self, Error> {
+        Self::connect_with(crate::Keeper::builder(), url)
+    }
+
+    /// Connects with settings.
+    ///
+    /// # Errors
+    /// Those of [`connect`](Self::connect).
+    pub fn connect_with(builder: KeeperBuilder, url: &str) -> Result<Self, Error> {
+        super::parking::block_on_alone(builder.connect(url))?.map(Self::from)
+    }
+
+    /// The lock of this name.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(self.inner.mutex(name))
+    }
+
+    /// Asks the server what it knows of a name; see [`lockkeeper::Keeper::inspect`](crate::Keeper::inspect).
+    ///
+    /// # Errors
+    /// Those of the async form, and [`Error::BlockingInAsync`].
+    pub fn inspect(&self, name: impl AsRef<str>) -> Result<Inspection, Error> {
+        block_on(&self.inner.core, self.inner.inspect(name))?
+    }
+
+    /// Frees everything that is held and waits, at most for `limit`, until that is confirmed.
+    ///
+    /// # Errors
+    /// [`Error::BlockingInAsync`].
+    pub fn close_timeout(&self, limit: Duration) -> Result<CloseReport, Error> {
+        self.inner.close_timeout(limit)
+    }
+
+    /// The same keeper for async code.
+    #[must_use]
+    pub fn to_async(&self) -> crate::Keeper {
+        self.inner.clone()
+    }
+}
+
+/// The same keeper for threads. One made by [`embedded`](crate::Keeper::embedded) inside a runtime needs that runtime to
+/// be driven while threads wait.
+impl From<crate::Keeper> for Keeper {
+    fn from(inner: crate::Keeper) -> Self {
+        Self { inner }
+    }
+}

@@ -1,0 +1,26 @@
+//! The same API for threads: the same names without `.await`, and re-entry by thread.
+//!
+//! A thread that holds a lock may lock it again; other threads wait. Guards stay on their thread, except those made movable
+//! by [`MutexGuard::into_movable`]. Calling any of this on a thread that drives async tasks is
+//! [`Error::BlockingInAsync`](crate::Error::BlockingInAsync); tokio's `spawn_blocking` is the place for it.
+//!
+//! ```
+//! use lockkeeper::blocking::Keeper;
+//!
+//! let keeper = Keeper::embedded();
+//! let mutex = keeper.mutex("account:7");
+//! let outer = mutex.lock()?;
+//! let inner = mutex.lock()?; // the same thread: no waiting, no round trip
+//! assert_eq!(outer.token(), inner.token());
+//! # Ok::<(), lockkeeper::Error>(())
+//! ```
+
+mod guard;
+mod keeper;
+mod mutex;
+mod parking;
+
+pub use guard::{MovableMutexGuard, MutexGuard};
+pub use keeper::Keeper;
+pub use mutex::Mutex;
+pub(crate) use parking::block_on;

@@ -1,0 +1,170 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Keeper;
+use crate::base::clock::{Clock, SystemClock};
+use crate::engine::embedded::EmbeddedEngine;
+use crate::engine::redis::{RedisConfig, RedisEngine};
+use crate::error::{Error, UrlError};
+use crate::service::core::{Core, Settings, TurnBudget};
+use crate::service::executor::Executor;
+
+/// The settings of a [`Keeper`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let keeper = lockkeeper::Keeper::builder()
+///     .response_limit(Duration::from_millis(500))
+///     .hand_over(false)
+///     .embedded();
+/// # let _ = keeper;
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until it builds"]
+pub struct KeeperBuilder {
+    settings: Settings,
+    clock: Option<Arc<dyn Clock>>,
+    flush: Option<Duration>,
+    password: Option<Secret>,
+}
+
+/// Keeps a secret out of every log.
+#[derive(Clone)]
+struct Secret(String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl KeeperBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            settings: Settings::default(),
+            clock: None,
+            flush: None,
+            password: None,
+        }
+    }
+
+    /// How long one request may take until its outcome counts as unknown and it is repeated; at most, and by default, 2
+    /// seconds. A request also carries this limit to the server, which refuses a copy that arrives later.
+    pub const fn response_limit(mut self, limit: Duration) -> Self {
+        self.settings.response_limit = limit;
+        self
+    }
+
+    /// How long a waiting call that has no [wait](crate::Mutex::wait) of its own puts up with a server that does not
+    /// answer; by default 10 seconds.
+    pub const fn unreachable_after(mut self, limit: Duration) -> Self {
+        self.settings.unreachable_after = limit;
+        self
+    }
+
+    /// The longest time and the most hand-overs for which this process may keep a lock among its own callers before it
+    /// gives other processes their chance; by default 4 ms and 4000. More is faster on a hot name, and less fair.
+    pub const fn turn_budget(mut self, time: Duration, hand_overs: u32) -> Self {
+        self.settings.turn = TurnBudget {
+            count: hand_overs,
+            time,
+        };
+        self
+    }
+
+    /// Switches local hand-over off: every unlock then frees the lock on the server.
+    pub const fn hand_over(mut self, on: bool) -> Self {
+        self.settings.turn = if on {
+            TurnBudget {
+                count: 4_000,
+                time: Duration::from_millis(4),
+            }
+        } else {
+            TurnBudget {
+                count: 1,
+                time: Duration::ZERO,
+            }
+        };
+        self
+    }
+
+    /// The longest sleep of a waiter between two looks at the lock while its subscription works; by default 30 seconds. While it
+    /// does not, a waiter looks every second.
+    pub const fn recheck(mut self, longest: Duration) -> Self {
+        self.settings.recheck = longest;
+        self
+    }
+
+    /// The clock for deadlines, instead of the system's; for tests.
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Some(Arc::new(clock));
+        self
+    }
+
+    /// When the last handle of this keeper is dropped, block for up to `limit` until pending releases are sent. Without it,
+    /// a lock whose guard was dropped right before the process ends may stay until its lease is over.
+    pub const fn flush_on_drop(mut self, limit: Duration) -> Self {
+        self.flush = Some(limit);
+        self
+    }
+
+    /// The password, instead of one in the URL, which may be seen where URLs are logged.
+    pub fn password(mut self, password: impl Into<String>) -> Self {
+        self.password = Some(Secret(password.into()));
+        self
+    }
+
+    /// A keeper on an embedded engine; see [`Keeper::embedded`].
+    #[must_use]
+    pub fn embedded(self) -> Keeper {
+        let engine = match self.clock {
+            Some(clock) => EmbeddedEngine::on(clock),
+            None => EmbeddedEngine::new(),
+        };
+        Keeper::on_embedded(Arc::new(engine), self.settings, self.flush)
+    }
+
+    /// Connects; see [`Keeper::connect`].
+    ///
+    /// # Errors
+    /// Those of [`Keeper::connect`], and [`Error::Url`] for a limit that is zero or too long.
+    ///
+    /// # Cancelling
+    /// Nothing is left behind.
+    pub async fn connect(self, url: &str) -> Result<Keeper, Error> {
+        let mut config = RedisConfig::from_url(url)?;
+        if let Some(Secret(password)) = &self.password {
+            config.set_password(password);
+        }
+        self.open(config).await
+    }
+
+    /// Connects with the address, credentials and TLS settings of a client of your own.
+    ///
+    /// # Errors
+    /// Those of [`Keeper::connect`].
+    #[cfg(feature = "redis-client")]
+    pub async fn connect_client(self, client: &::redis::Client) -> Result<Keeper, Error> {
+        let config = RedisConfig::from_client_info(client.get_connection_info().clone())?;
+        self.open(config).await
+    }
+
+    async fn open(self, mut config: RedisConfig) -> Result<Keeper, Error> {
+        let limit = self.settings.response_limit;
+        if limit < Duration::from_millis(1) || limit > Duration::from_secs(2) {
+            return Err(UrlError::Limit("the response limit must be between 1 ms and 2 s").into());
+        }
+        config.set_response_limit(limit);
+        let executor = Executor::thread().map_err(|error| Error::Unreachable {
+            doing: "starting the keeper's thread",
+            detail: error.to_string(),
+            effect: crate::error::Effect::None,
+        })?;
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let engine = RedisEngine::connect(config, clock, executor.handle().clone()).await?;
+        let core = Core::new(engine, executor, self.settings);
+        core.executor.spawn(Arc::clone(&core.renewal).drive());
+        Ok(Keeper::on(core, self.flush))
+    }
+}

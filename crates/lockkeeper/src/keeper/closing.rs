@@ -1,0 +1,97 @@
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use super::Keeper;
+use crate::error::LossReason;
+use crate::service::core::Core;
+use crate::service::waiting::sleep_until;
+
+/// What closing a keeper could and could not do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CloseReport {
+    /// Names of the locks that were freed, or that had been on their way to be.
+    pub freed: Vec<String>,
+    /// Names of the locks whose release was not confirmed in time; they end with their lease.
+    pub unconfirmed: Vec<String>,
+}
+
+impl Keeper {
+    /// Frees everything that is held, waits until all releases are confirmed, and refuses new calls from then on.
+    ///
+    /// Guards that are still alive turn lost with the reason [`LossReason::KeeperClosed`]. Waits at most ten seconds; see
+    /// [`close_timeout`](Self::close_timeout) for the blocking form with a limit.
+    ///
+    /// # Cancelling
+    /// The keeper is closed all the same, and releases go on in the background.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let guard = keeper.mutex("job").lock().await?;
+    /// let report = keeper.close().await;
+    /// assert_eq!((report.freed.len(), report.unconfirmed.len()), (1, 0));
+    /// # drop(guard); Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub async fn close(&self) -> CloseReport {
+        self.close_within(Duration::from_secs(10)).await
+    }
+
+    /// As [`close`](Self::close), from a thread that drives no async tasks, within `limit`.
+    ///
+    /// # Errors
+    /// [`Error::BlockingInAsync`](crate::Error::BlockingInAsync) inside async code.
+    pub fn close_timeout(&self, limit: Duration) -> Result<CloseReport, crate::Error> {
+        crate::blocking::block_on(&self.core, self.close_within(limit))
+    }
+
+    async fn close_within(&self, limit: Duration) -> CloseReport {
+        let core = &self.core;
+        core.mark_closed();
+        let mut closing = Vec::new();
+        for queue in core.all_queues() {
+            if queue.close_hold(LossReason::KeeperClosed) || queue.is_releasing() {
+                closing.push(queue);
+            }
+        }
+        let over = core.clock_now().plus(limit);
+        tokio::select! {
+            () = core.pending.settled() => {}
+            () = sleep_until(core, over) => {}
+        }
+        let mut report = CloseReport::default();
+        for queue in closing {
+            let name = queue.target.name.to_string();
+            if queue.is_releasing() {
+                report.unconfirmed.push(name);
+            } else {
+                report.freed.push(name);
+            }
+        }
+        report
+    }
+}
+
+/// Blocks the thread that drops the last handle until pending releases are sent.
+#[derive(Debug)]
+pub(super) struct FlushOnDrop {
+    core: Weak<Core>,
+    limit: Duration,
+}
+
+impl FlushOnDrop {
+    pub(super) fn new(core: &Arc<Core>, limit: Duration) -> Self {
+        Self {
+            core: Arc::downgrade(core),
+            limit,
+        }
+    }
+}
+
+impl Drop for FlushOnDrop {
+    fn drop(&mut self) {
+        if let Some(core) = self.core.upgrade() {
+            core.pending.wait_blocking(self.limit);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+use std::time::Duration;
+
+use super::Keeper;
+use crate::base::name::Name;
+use crate::base::token::Token;
+use crate::engine::{self, Answer, Lane, Layout, MutexTarget, Reply, Step};
+use crate::error::Error;
+use crate::object::mutex::Mutex;
+use std::sync::Arc;
+
+/// What the server knows of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The name that was asked for.
+    pub name: String,
+    /// What it is: `mutex` for a lock of either layout, else a word for what the key holds; `None` if there is no such key.
+    pub kind: Option<String>,
+    /// The layout of a lock.
+    pub layout: Option<Layout>,
+    /// Who holds it.
+    pub holders: Vec<Holder>,
+    /// The last fencing token on record.
+    pub token: Option<Token>,
+}
+
+/// One holder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The text that marks the hold. Whoever knows it can free the lock: keep it out of logs.
+    pub owner: String,
+    /// How often it is held; more than once only by a peer that counts re-entry on the server.
+    pub holds: u64,
+    /// When the hold ends unless it is renewed; `None` if the key carries no expiry.
+    pub time_left: Option<Duration>,
+}
+
+impl Inspection {
+    /// Whether anybody holds it.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        !self.holders.is_empty()
+    }
+
+    fn new(name: &Name, found: engine::Inspection) -> Self {
+        let holder = |holder: engine::Holder| Holder {
+            owner: holder.owner,
+            holds: holder.holds,
+            time_left: holder.time_left.map(Duration::from_millis),
+        };
+        Self {
+            name: name.as_str().to_owned(),
+            kind: Some(found.kind).filter(|kind| !kind.is_empty()),
+            layout: found.layout,
+            holders: found.holders.into_iter().map(holder).collect(),
+            token: found.token.map(Token::new),
+        }
+    }
+}
+
+impl Keeper {
+    /// Asks the server what it knows of a name, of whatever kind it is. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Name`], [`Error::Unreachable`], [`Error::Refused`].
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let guard = keeper.mutex("job").lock().await?;
+    /// let found = keeper.inspect("job").await?;
+    /// assert_eq!(found.holders[0].owner, guard.owner());
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Inspection, Error> {
+        let name = Name::new(name.as_ref())?;
+        match self
+            .perform(Step::Inspect { name: name.clone() }, "inspecting", &name)
+            .await?
+        {
+            Reply::Inspected(found) => Ok(Inspection::new(&name, found)),
+            _ => Err(other_kind_of_answer()),
+        }
+    }
+
+    async fn perform(&self, step: Step, doing: &'static str, name: &Name) -> Result<Reply, Error> {
+        self.core.check_open()?;
+        self.core.engine.settle();
+        let limit = self.core.settings.response_limit;
+        match self.core.engine.perform(Lane::Foreground, step, limit).await {
+            Ok(Answer { reply, .. }) => Ok(reply),
+            Err(error) => Err(error.into_error(doing, name)),
+        }
+    }
+
+    async fn force_release(&self, target: Arc<MutexTarget>) -> Result<bool, Error> {
+        let name = target.name.clone();
+        match self
+            .perform(Step::ForceRelease { target }, "freeing by force", &name)
+            .await?
+        {
+            Reply::ForceReleased(freed) => Ok(freed),
+            _ => Err(other_kind_of_answer()),
+        }
+    }
+}
+
+fn other_kind_of_answer() -> Error {
+    Error::OutcomeUnknown {
+        detail: "an answer of another kind".to_owned(),
+    }
+}
+
+impl Mutex {
+    /// Frees the lock whoever holds it, and wakes who waits for it. Tells whether it was held.
+    ///
+    /// The holder learns of it at its next renewal, at the latest at its deadline; until then two may act at once, and only
+    /// the [fencing token](Token) tells them apart. For an operator, not for a program.
+    ///
+    /// # Errors
+    /// [`Error::WrongKind`] if the key is something else, which is left alone; [`Error::Name`], [`Error::Unreachable`],
+    /// [`Error::Refused`].
+    pub async fn force_unlock(&self) -> Result<bool, Error> {
+        let target = Arc::clone(&self.queue()?.target);
+        let keeper = Keeper {
+            core: Arc::clone(self.core()),
+            _flush: None,
+        };
+        tracing::warn!(name = %target.name, "freeing a lock by force");
+        keeper.force_release(target).await
+    }
+}

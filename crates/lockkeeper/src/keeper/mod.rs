@@ -1,0 +1,148 @@
+mod builder;
+mod closing;
+mod inspection;
+
+use std::sync::Arc;
+
+pub use builder::KeeperBuilder;
+pub use closing::CloseReport;
+pub use inspection::{Holder, Inspection};
+
+use crate::engine::embedded::EmbeddedEngine;
+use crate::error::Error;
+use crate::object::mutex::Mutex;
+use crate::object::scope::Scope;
+use crate::service::core::{Core, Settings};
+use crate::service::executor::Executor;
+use closing::FlushOnDrop;
+
+/// The client: one per process and deployment, cheap to clone, the one way in.
+///
+/// ```
+/// # async fn example() -> Result<(), lockkeeper::Error> {
+/// let keeper = lockkeeper::Keeper::embedded();
+/// let guard = keeper.mutex("order:1001").lock().await?;
+/// // ... what must not happen twice at once ...
+/// guard.unlock().await?;
+/// # Ok(()) }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Keeper {
+    pub(crate) core: Arc<Core>,
+    _flush: Option<Arc<FlushOnDrop>>,
+}
+
+impl Keeper {
+    /// A keeper with an engine of its own inside this process: no server, the same behaviour.
+    ///
+    /// It runs on the clock of the runtime in which it is made, so a test under tokio's paused clock moves its leases by
+    /// hand. Such a keeper belongs to that one runtime. Outside of a runtime it uses the system's clock.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let guard = keeper.mutex("seat:12").try_lock().await?;
+    /// assert!(keeper.mutex("seat:12").try_lock().await.is_err());
+    /// # drop(guard); Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn embedded() -> Self {
+        Self::builder().embedded()
+    }
+
+    /// Connects to one server by its URL: `redis://user:password@host:port/database`, or `unix:///path?db=1`.
+    ///
+    /// The server must be Redis 6.2, Valkey 7.2, or later. See [`KeeperBuilder`] for limits and other settings.
+    ///
+    /// # Errors
+    /// [`Error::Url`] for a URL that cannot be used, [`Error::Unreachable`] if no server answers, [`Error::Refused`] for
+    /// wrong credentials or a server that is too old.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), lockkeeper::Error> {
+    /// let keeper = lockkeeper::Keeper::connect("redis://127.0.0.1:6379").await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        Self::builder().connect(url).await
+    }
+
+    /// Settings first.
+    pub fn builder() -> KeeperBuilder {
+        KeeperBuilder::new()
+    }
+
+    /// Another keeper on the same embedded engine, as a second process would be on the same server; `None` if this
+    /// keeper's engine is not the embedded one. For tests of code that runs in several processes.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let first = lockkeeper::Keeper::embedded();
+    /// let second = first.embedded_peer().unwrap();
+    /// let guard = first.mutex("seat:12").lock().await?;
+    /// assert!(second.mutex("seat:12").try_lock().await.is_err());
+    /// # drop(guard); Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn embedded_peer(&self) -> Option<Self> {
+        let engine = self.core.embedded.clone()?;
+        Some(Self::on_embedded(engine, self.core.settings.clone(), None))
+    }
+
+    pub(crate) fn on_embedded(
+        engine: Arc<EmbeddedEngine>,
+        settings: Settings,
+        flush: Option<std::time::Duration>,
+    ) -> Self {
+        let executor = match tokio::runtime::Handle::try_current() {
+            Ok(handle) => Executor::shared(handle),
+            Err(_) => Executor::thread_or_panic(),
+        };
+        let mut core = Core::new(Arc::<EmbeddedEngine>::clone(&engine), executor, settings);
+        core.renewal.join(&engine);
+        if let Some(core) = Arc::get_mut(&mut core) {
+            core.embedded = Some(engine);
+        }
+        Self::on(core, flush)
+    }
+
+    pub(crate) fn on(core: Arc<Core>, flush: Option<std::time::Duration>) -> Self {
+        let flush = flush.map(|limit| Arc::new(FlushOnDrop::new(&core, limit)));
+        Self { core, _flush: flush }
+    }
+
+    /// The lock of this name. Making the handle costs nothing and asks nobody; a name that cannot be used is told by the
+    /// first call on it.
+    pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(&self.core, name.as_ref())
+    }
+
+    /// Runs `work` as one logical caller: what it locks by the [`Scope`] it is given, it may lock again.
+    ///
+    /// Guards taken in a scope borrow it and so cannot leave it, except by [`ScopedGuard::into_owned`](crate::ScopedGuard::into_owned).
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let account = keeper.mutex("account:7");
+    /// keeper
+    ///     .scope(async |scope| {
+    ///         let outer = scope.lock(&account).await?;
+    ///         let inner = scope.lock(&account).await?; // no round trip
+    ///         assert_eq!(outer.token(), inner.token());
+    ///         Ok::<(), lockkeeper::Error>(())
+    ///     })
+    ///     .await
+    /// # }).unwrap();
+    /// ```
+    pub async fn scope<T>(&self, work: impl AsyncFnOnce(&Scope) -> T) -> T {
+        work(&Scope::new()).await
+    }
+
+    /// How many requests this keeper has sent to its server so far, or steps to its embedded engine.
+    #[must_use]
+    pub fn round_trips(&self) -> u64 {
+        self.core.engine.round_trips()
+    }
+}

@@ -1,0 +1,103 @@
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::base::token::Token;
+use crate::error::LossReason;
+use crate::service::core::Core;
+use crate::service::hold::{Hold, HoldState};
+use crate::service::local_queue::Turn;
+use crate::service::waiting::sleep_until;
+
+/// A view of a hold that does not keep it: what work under a lock needs to know about it.
+///
+/// Cheap to clone and to send elsewhere. None of its answers costs a round trip.
+///
+/// ```
+/// # async fn example() -> Result<(), lockkeeper::Error> {
+/// let keeper = lockkeeper::Keeper::embedded();
+/// let ran = keeper
+///     .mutex("report")
+///     .run(|hold| async move { (hold.token(), hold.remaining()) })
+///     .await?;
+/// assert!(ran.value.is_some());
+/// # Ok(()) }
+/// # tokio::runtime::Runtime::new().unwrap().block_on(example()).unwrap();
+/// ```
+#[derive(Clone)]
+pub struct HoldHandle {
+    turn: Weak<Turn>,
+    hold: Arc<Hold>,
+    core: Arc<Core>,
+    token: Token,
+}
+
+impl HoldHandle {
+    pub(crate) fn new(turn: &Arc<Turn>) -> Self {
+        Self {
+            turn: Arc::downgrade(turn),
+            hold: Arc::clone(&turn.hold),
+            core: Arc::clone(&turn.queue.core),
+            token: turn.token,
+        }
+    }
+
+    /// The fencing token to send along with every write.
+    #[must_use]
+    pub const fn token(&self) -> Token {
+        self.token
+    }
+
+    /// How long the hold may still be believed; zero once it is lost.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        remaining(&self.hold, &self.core)
+    }
+
+    /// Held, doubtful or lost, by the holder's own clock.
+    #[must_use]
+    pub fn state(&self) -> HoldState {
+        self.hold.state_here(self.core.now())
+    }
+
+    /// Ends when the hold is lost, with the reason, and no later than the deadline. Stays pending for ever if the lock is
+    /// given up in the normal way. Cancel safe: dropping it changes nothing.
+    pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
+        let handle = self.clone();
+        async move {
+            loop {
+                let mut changed = pin!(handle.hold.changes().notified());
+                changed.as_mut().enable();
+                if handle.turn.strong_count() == 0 || handle.hold.is_released() {
+                    return std::future::pending().await;
+                }
+                if let HoldState::Lost(reason) = handle.state() {
+                    return reason;
+                }
+                tokio::select! {
+                    () = changed => {}
+                    // Only a wake-up: the clock decides, above.
+                    () = sleep_until(&handle.core, handle.hold.deadline()) => {}
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for HoldHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HoldHandle")
+            .field("name", &self.hold.target.name)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}
+
+pub(crate) fn remaining(hold: &Hold, core: &Core) -> Duration {
+    let now = core.now();
+    match hold.state_here(now) {
+        HoldState::Lost(_) => Duration::ZERO,
+        _ => hold.deadline().since(now),
+    }
+}

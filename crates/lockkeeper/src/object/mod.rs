@@ -1,0 +1,5 @@
+//! The objects that users hold in their hands. Each is thin: its options, its guard, and calls into the services.
+
+pub(crate) mod hold_handle;
+pub(crate) mod mutex;
+pub(crate) mod scope;

@@ -1,0 +1,135 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::core::Core;
+use super::hold::Grant;
+use super::waiting::{Backoff, sleep_until};
+use crate::base::clock::Moment;
+use crate::base::lease::{Terms, whole_milliseconds};
+use crate::base::owner::Owner;
+use crate::engine::{Acquire, Acquired, Answer, Cause, Copies, Lane, MutexTarget, Reply, Step, StepError};
+
+/// How often a refusal as "too late" is repeated at once: the first repeat knows the server's time.
+const LATE_REPEATS: u32 = 3;
+
+/// One attempt to get a lock: one owner text, as many copies as its window allows.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) owner: Owner,
+    pub(crate) copies: Arc<Copies>,
+    target: Arc<MutexTarget>,
+    terms: Terms,
+    longest: Option<Duration>,
+    block: u32,
+    asked: u64,
+}
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Granted(Grant),
+    /// Held by somebody else, for so many more milliseconds (`None`: no expiry).
+    Busy(Option<u64>),
+    Failed(StepError),
+}
+
+impl Attempt {
+    /// The owner text is made here, before the first byte is sent.
+    pub(crate) fn new(
+        core: &Core,
+        target: &Arc<MutexTarget>,
+        terms: Terms,
+        longest: Option<Duration>,
+        block: u32,
+    ) -> Self {
+        // Guards that take turns under a fixed lease shall each have all of it, without asking again.
+        let turns = if block > 1 && !terms.lease.is_renewed() {
+            whole_milliseconds(core.settings.turn.time)
+        } else {
+            0
+        };
+        Self {
+            owner: core.owners.next(),
+            copies: Arc::new(Copies::new()),
+            target: Arc::clone(target),
+            terms,
+            longest,
+            block,
+            asked: terms.milliseconds + turns,
+        }
+    }
+
+    /// Sends copies until one is answered, something final happens, or `until` has come. At least one copy is sent.
+    pub(crate) async fn run(&self, core: &Core, lane: Lane, until: Moment) -> Outcome {
+        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(500));
+        let mut late = 0;
+        loop {
+            let left = until.since(core.clock_now()).max(Duration::from_millis(1));
+            let limit = left.min(core.settings.response_limit);
+            let step = Step::Acquire(Acquire {
+                target: Arc::clone(&self.target),
+                owner: self.owner.clone(),
+                lease: self.asked,
+                block: self.block,
+                copies: Arc::clone(&self.copies),
+            });
+            let error = match core.engine.perform(lane, step, limit).await {
+                Ok(Answer {
+                    reply: Reply::Acquired(acquired),
+                    sent,
+                    ..
+                }) => {
+                    return match acquired {
+                        Acquired::Granted { first_token, block } => {
+                            Outcome::Granted(self.grant(sent, first_token, block))
+                        }
+                        Acquired::Busy { time_left } => Outcome::Busy(time_left),
+                    };
+                }
+                Ok(answer) => StepError::possible(Cause::Unreachable(format!("an answer of another kind: {answer:?}"))),
+                Err(error) => error,
+            };
+            if matches!(error.cause, Cause::Late) {
+                late += 1;
+                if late <= LATE_REPEATS {
+                    continue;
+                }
+            }
+            let pause = backoff.next();
+            if !error.is_transient() || core.clock_now().plus(pause) >= until {
+                return Outcome::Failed(error);
+            }
+            tracing::debug!(name = %self.target.name, owner = %self.owner, ?error, "repeating an acquire");
+            sleep_until(core, core.clock_now().plus(pause)).await;
+        }
+    }
+
+    fn grant(&self, sent: Moment, first_token: u64, block: u32) -> Grant {
+        Grant {
+            target: Arc::clone(&self.target),
+            owner: self.owner.clone(),
+            copies: Arc::clone(&self.copies),
+            terms: self.terms,
+            asked: self.asked,
+            first_token,
+            block,
+            // Which copy was granted cannot be told: the oldest is the safe one.
+            granted: self.copies.first_sent().unwrap_or(sent),
+            longest: self.longest,
+        }
+    }
+
+    /// Whether a copy may still take effect although the attempt is over.
+    pub(crate) fn is_open(&self) -> bool {
+        self.copies.open_until() > 0
+    }
+
+    pub(crate) fn target(&self) -> &Arc<MutexTarget> {
+        &self.target
+    }
+
+    /// The life in milliseconds that was asked for.
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked
+    }
+}

@@ -1,0 +1,153 @@
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use super::cleanup::Pending;
+use super::executor::Executor;
+use super::local_queue::LocalQueue;
+use super::meters::Meters;
+use super::renewal::Renewal;
+use crate::base::clock::{Clock, Moment};
+use crate::base::name::Name;
+use crate::base::owner::OwnerSource;
+use crate::engine::embedded::EmbeddedEngine;
+use crate::engine::{Engine, Layout, MutexTarget};
+use crate::error::Error;
+
+/// What all handles of one keeper share.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) owners: OwnerSource,
+    pub(crate) settings: Settings,
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) renewal: Arc<Renewal>,
+    pub(crate) pending: Arc<Pending>,
+    pub(crate) executor: Executor,
+    queues: Mutex<HashMap<(Layout, Name), Weak<LocalQueue>>>,
+    closed: AtomicBool,
+    /// The embedded engine, if it is one: others may share it.
+    pub(crate) embedded: Option<Arc<EmbeddedEngine>>,
+}
+
+/// The limits of a keeper.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// How long one request may take until its outcome counts as unknown.
+    pub(crate) response_limit: Duration,
+    /// How long a waiting call without a limit of its own puts up with an unreachable server.
+    pub(crate) unreachable_after: Duration,
+    pub(crate) turn: TurnBudget,
+    /// How long a grant lies ready for a caller that nobody polls.
+    pub(crate) claim_time: Duration,
+    /// How long this process leaves a contended lock to others after its turn.
+    pub(crate) yield_time: Duration,
+    /// The longest sleep of a waiter that can rely on its subscription.
+    pub(crate) recheck: Duration,
+    /// The longest sleep of a waiter that cannot.
+    pub(crate) recheck_unheard: Duration,
+    /// The longest sleep in the plain layout, whose peers send no signal.
+    pub(crate) recheck_plain: Duration,
+}
+
+/// How long one process may keep a lock among its own callers while others may be waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TurnBudget {
+    pub(crate) count: u32,
+    pub(crate) time: Duration,
+}
+
+impl TurnBudget {
+    /// The tokens to set aside for a turn: never more than its microseconds, else tokens would outrun the time floor.
+    pub(crate) fn block(&self) -> u32 {
+        let microseconds = u32::try_from(self.time.as_micros()).unwrap_or(u32::MAX);
+        self.count.min(microseconds).max(1)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            response_limit: Duration::from_secs(2),
+            unreachable_after: Duration::from_secs(10),
+            turn: TurnBudget {
+                count: 4_000,
+                time: Duration::from_millis(4),
+            },
+            claim_time: Duration::from_secs(1),
+            yield_time: Duration::from_millis(5),
+            recheck: Duration::from_secs(30),
+            recheck_unheard: Duration::from_secs(1),
+            recheck_plain: Duration::from_millis(100),
+        }
+    }
+}
+
+impl Core {
+    pub(crate) fn new(engine: Arc<dyn Engine>, executor: Executor, settings: Settings) -> Arc<Self> {
+        let meters = Arc::new(Meters::new());
+        Arc::new(Self {
+            renewal: Renewal::new(Arc::clone(&engine), Arc::clone(&meters), settings.response_limit),
+            owners: OwnerSource::new(),
+            settings,
+            meters,
+            pending: Arc::default(),
+            executor,
+            queues: Mutex::default(),
+            closed: AtomicBool::new(false),
+            embedded: None,
+            engine,
+        })
+    }
+
+    /// The present moment, with everything settled that was due by then.
+    pub(crate) fn now(&self) -> Moment {
+        self.engine.settle()
+    }
+
+    pub(crate) fn clock_now(&self) -> Moment {
+        let clock: &dyn Clock = &**self.engine.clock();
+        Moment::of(clock)
+    }
+
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.closed.load(Ordering::Acquire) {
+            Err(Error::Closed)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(crate) fn mark_closed(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// The one queue of a name in this process. It lives as long as somebody uses it.
+    pub(crate) fn queue(self: &Arc<Self>, layout: Layout, name: Name) -> Arc<LocalQueue> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (layout, name);
+        if let Some(queue) = queues.get(&key).and_then(Weak::upgrade) {
+            return queue;
+        }
+        let target = Arc::new(MutexTarget::new(layout, key.1.clone()));
+        let queue = LocalQueue::new(Arc::clone(self), target);
+        queues.insert(key, Arc::downgrade(&queue));
+        queue
+    }
+
+    /// Forgets a queue that nobody uses any more.
+    pub(crate) fn forget(&self, layout: Layout, name: &Name) {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (layout, name.clone());
+        // A new queue may have taken the place while the old one was going.
+        if queues.get(&key).is_some_and(|queue| queue.strong_count() == 0) {
+            queues.remove(&key);
+        }
+    }
+
+    pub(crate) fn all_queues(&self) -> Vec<Arc<LocalQueue>> {
+        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        queues.values().filter_map(Weak::upgrade).collect()
+    }
+}

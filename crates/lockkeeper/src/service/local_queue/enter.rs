@@ -1,0 +1,402 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::waiter::{Wait, Waited, Waiter};
+use super::{Budget, LocalQueue, Phase, Request, Takeover, Turn};
+use crate::base::clock::Moment;
+use crate::engine::{Lane, StepError};
+use crate::error::Error;
+use crate::service::attempt::{Attempt, Outcome};
+use crate::service::hold::{Hold, HoldState};
+
+/// What a caller finds on arrival.
+enum Entry {
+    /// Nobody else is here: the caller makes its attempt itself, on its own connection and task.
+    Alone(u64),
+    /// In line behind others.
+    Queued(Arc<Waiter>),
+    /// Held, and the caller does not wait.
+    Busy(Option<Duration>),
+    /// This process's own hold is in doubt, which is neither free nor busy: the server must be asked.
+    InDoubt(Arc<Hold>),
+}
+
+impl LocalQueue {
+    /// Gets a turn, within the request's budget.
+    pub(crate) async fn acquire(self: &Arc<Self>, request: &Request) -> Result<Arc<Turn>, Error> {
+        self.core.check_open()?;
+        let started = self.core.now();
+        let result = self.acquire_from(request, started).await;
+        self.account(request, started, &result);
+        result
+    }
+
+    async fn acquire_from(self: &Arc<Self>, request: &Request, started: Moment) -> Result<Arc<Turn>, Error> {
+        let deadline = match request.budget {
+            // The wait of a try is that for the answer to one attempt.
+            Budget::Try => Some(started.plus(self.core.settings.response_limit)),
+            Budget::Within(budget) => Some(started.plus(budget)),
+            Budget::Unlimited => None,
+        };
+        let mut now = started;
+        loop {
+            let waiter = match self.enter(request, now) {
+                Entry::Busy(time_left) => return Err(self.busy_error(time_left)),
+                Entry::InDoubt(hold) => return self.attempt_in_doubt(request, &hold, started).await,
+                Entry::Alone(serial) => match self.attempt_alone(request, serial, deadline).await? {
+                    Alone::Granted(turn) => return Ok(turn),
+                    Alone::Queued(waiter) => waiter,
+                    Alone::Overtaken => {
+                        now = self.queue_anew()?;
+                        continue;
+                    }
+                },
+                Entry::Queued(waiter) => waiter,
+            };
+            match Wait::new(self, waiter, deadline).await {
+                Waited::Granted(turn) => return Ok(turn),
+                Waited::Failed(error) => return Err(error),
+                Waited::Evicted => now = self.queue_anew()?,
+                Waited::TimedOut => {
+                    let now = self.core.now();
+                    return Err(match self.timed_out(now.since(started), now) {
+                        Error::TimedOut { .. } if request.budget == Budget::Try => self.busy_error(None),
+                        error => error,
+                    });
+                }
+            }
+        }
+    }
+
+    fn queue_anew(&self) -> Result<Moment, Error> {
+        self.core.check_open()?;
+        Ok(self.core.now())
+    }
+
+    fn enter(self: &Arc<Self>, request: &Request, now: Moment) -> Entry {
+        let is_try = request.budget == Budget::Try;
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        state.dissolve_lost(now);
+        let free_to_go = state.yields_at(now).is_none();
+        match &state.phase {
+            Phase::Held { hold, .. } if is_try => {
+                return match hold.state(now) {
+                    HoldState::Held => Entry::Busy(Some(hold.deadline().since(now))),
+                    _ => Entry::InDoubt(Arc::clone(hold)),
+                };
+            }
+            Phase::Idle if state.is_deserted() && !state.pumping && free_to_go => {
+                let serial = state.next_serial();
+                state.phase = Phase::Attempting { serial, since: now };
+                return Entry::Alone(serial);
+            }
+            Phase::Idle if is_try => {
+                if let Some(busy) = state.busy.filter(|busy| now < busy.counts_until) {
+                    return Entry::Busy(busy.ends.map(|ends| ends.since(now)));
+                }
+            }
+            Phase::Held { .. } | Phase::Releasing { .. } => state.contended = true,
+            _ => {}
+        }
+        let waiter = Waiter::new(request.clone(), 0);
+        if is_try {
+            state.tries.push(Arc::clone(&waiter));
+        } else {
+            state.waiters.push_back(Arc::clone(&waiter));
+        }
+        self.ensure_pump(state);
+        drop(guard);
+        if is_try {
+            // The pump may be asleep until a signal; a try wants its attempt now.
+            self.moved.notify_one();
+        }
+        Entry::Queued(waiter)
+    }
+
+    /// The attempt of a caller that found the queue empty, made in its own task.
+    async fn attempt_alone(
+        self: &Arc<Self>,
+        request: &Request,
+        serial: u64,
+        deadline: Option<Moment>,
+    ) -> Result<Alone, Error> {
+        let attempt = Attempt::new(&self.core, &self.target, request.terms, request.longest, 1);
+        let window = self.core.clock_now().plus(self.attempt_window(request));
+        let until = deadline.map_or(window, |deadline| deadline.min(window));
+        let alone = Lone {
+            queue: self,
+            serial,
+            attempt: Some(attempt),
+        };
+        let outcome = match &alone.attempt {
+            Some(attempt) => attempt.run(&self.core, Lane::Foreground, until).await,
+            None => return Ok(Alone::Overtaken),
+        };
+        alone.conclude(request, outcome)
+    }
+
+    /// How long the copies of one attempt may be repeated: a grant must still be worth something when it comes.
+    pub(super) fn attempt_window(&self, request: &Request) -> Duration {
+        let settings = &self.core.settings;
+        (request.terms.trusted() / 4)
+            .max(settings.response_limit)
+            .min(settings.unreachable_after)
+    }
+
+    /// A try while this process's hold is in doubt: the server decides.
+    async fn attempt_in_doubt(
+        self: &Arc<Self>,
+        request: &Request,
+        doubtful: &Arc<Hold>,
+        started: Moment,
+    ) -> Result<Arc<Turn>, Error> {
+        let attempt = Attempt::new(&self.core, &self.target, request.terms, request.longest, 1);
+        let until = started.plus(self.core.settings.response_limit);
+        let mut stray = Stray {
+            queue: self,
+            attempt: Some(attempt),
+        };
+        let outcome = match &stray.attempt {
+            Some(attempt) => attempt.run(&self.core, Lane::Foreground, until).await,
+            None => return Err(self.busy_error(None)),
+        };
+        match outcome {
+            Outcome::Busy(time_left) => {
+                stray.disarm_if_answered();
+                Err(self.busy_error(time_left.map(Duration::from_millis)))
+            }
+            Outcome::Failed(error) => {
+                stray.disarm_if_answered();
+                Err(error.into_error("trying the lock", &self.target.name))
+            }
+            Outcome::Granted(grant) => {
+                // The server gave it to us, so the doubtful hold is gone.
+                doubtful.lose(crate::error::LossReason::GoneOnServer);
+                let now = self.core.now();
+                let mut state = self.lock();
+                state.dissolve_lost(now);
+                if !matches!(state.phase, Phase::Idle) {
+                    return Err(self.busy_error(None));
+                }
+                stray.attempt = None;
+                self.install(&mut state, grant, now);
+                self.next_turn(&mut state, now).ok_or_else(|| self.busy_error(None))
+            }
+        }
+    }
+
+    fn account(&self, request: &Request, started: Moment, result: &Result<Arc<Turn>, Error>) {
+        let meters = &self.core.meters;
+        let waited = self.core.clock_now().since(started);
+        match result {
+            Ok(turn) => {
+                meters.acquired.increment(1);
+                meters.waited(waited);
+                tracing::debug!(
+                    name = %self.target.name, owner = %turn.hold.owner, token = turn.token.get(), ?waited, "lock acquired"
+                );
+            }
+            Err(error) => {
+                match error {
+                    Error::Busy { .. } => meters.busy.increment(1),
+                    Error::TimedOut { .. } | Error::AttemptsUsedUp { .. } => {
+                        meters.timed_out.increment(1);
+                        meters.waited(waited);
+                    }
+                    _ => meters.failed.increment(1),
+                }
+                tracing::debug!(name = %self.target.name, budget = ?request.budget, ?waited, %error, "lock not acquired");
+            }
+        }
+    }
+}
+
+/// How an attempt made alone ended.
+enum Alone {
+    Granted(Arc<Turn>),
+    /// It is busy: at the head of the line now.
+    Queued(Arc<Waiter>),
+    /// It took so long that the pump went on without it.
+    Overtaken,
+}
+
+/// An attempt of a lone caller. Dropped before its end, it gives back whatever may come of it.
+struct Lone<'a> {
+    queue: &'a Arc<LocalQueue>,
+    serial: u64,
+    attempt: Option<Attempt>,
+}
+
+impl Lone<'_> {
+    fn conclude(mut self, request: &Request, outcome: Outcome) -> Result<Alone, Error> {
+        let queue = self.queue;
+        let now = queue.core.now();
+        let mut guard = queue.lock();
+        let state = &mut *guard;
+        if !matches!(state.phase, Phase::Attempting { serial, .. } if serial == self.serial) {
+            drop(guard);
+            // Dropping `self` gives the text to clean-up.
+            return Ok(Alone::Overtaken);
+        }
+        match outcome {
+            Outcome::Granted(grant) => {
+                let hold = queue.install(state, grant, now);
+                if matches!(hold.state(now), HoldState::Lost(_)) {
+                    state.phase = Phase::Attempting {
+                        serial: self.serial,
+                        since: now,
+                    };
+                    drop(guard);
+                    return Ok(Alone::Overtaken);
+                }
+                self.attempt = None;
+                for waiter in state.tries.drain(..) {
+                    waiter.fail(queue.busy_error(Some(hold.deadline().since(now))));
+                }
+                let turn = queue.next_turn(state, now);
+                let waiting = !state.is_deserted();
+                drop(guard);
+                if waiting {
+                    // They waited for the attempt; now there is a hold to watch.
+                    queue.moved.notify_one();
+                }
+                Ok(turn.map_or(Alone::Overtaken, Alone::Granted))
+            }
+            Outcome::Busy(time_left) => {
+                state.phase = Phase::Idle;
+                queue.note_busy(state, time_left, now);
+                self.settle_text();
+                if request.budget == Budget::Try {
+                    if !state.waiters.is_empty() {
+                        queue.moved.notify_one();
+                    }
+                    return Err(queue.busy_error(time_left.map(Duration::from_millis)));
+                }
+                state.takeover = Some(match request.polling {
+                    Some(polling) => Takeover::PauseUntil(now.plus(polling.pause_after(1))),
+                    None => Takeover::Subscribe,
+                });
+                queue.line_up(state, request, 1)
+            }
+            Outcome::Failed(error) => {
+                state.phase = Phase::Idle;
+                let patient = request.budget != Budget::Try && error.is_transient();
+                if !patient {
+                    for waiter in state.tries.drain(..) {
+                        waiter.fail(error.clone().into_error("trying the lock", &queue.target.name));
+                    }
+                    self.abandon_or_forget(state, now);
+                    drop(guard);
+                    queue.moved.notify_one();
+                    return Err(error.into_error("taking the lock", &queue.target.name));
+                }
+                queue.note_trouble(state, error, now);
+                // The line goes on at once: with the server out of reach, a release would keep it waiting for nothing.
+                self.settle_text();
+                queue.line_up(state, request, 1)
+            }
+        }
+    }
+
+    /// There is nothing to clean up, unless a copy is still on its way.
+    fn settle_text(&mut self) {
+        if let Some(attempt) = self.attempt.take()
+            && attempt.is_open()
+        {
+            self.queue.close_text(&attempt, None);
+        }
+    }
+
+    fn abandon_or_forget(&mut self, state: &mut super::State, now: Moment) {
+        if let Some(attempt) = self.attempt.take()
+            && attempt.is_open()
+        {
+            state.phase = Phase::Releasing {
+                serial: self.serial,
+                since: now,
+            };
+            self.queue.close_text(&attempt, Some(self.serial));
+        }
+    }
+}
+
+impl Drop for Lone<'_> {
+    fn drop(&mut self) {
+        let Some(attempt) = self.attempt.take() else { return };
+        let now = self.queue.core.clock_now();
+        let mut state = self.queue.lock();
+        let ours = matches!(state.phase, Phase::Attempting { serial, .. } if serial == self.serial);
+        if ours {
+            state.phase = Phase::Releasing {
+                serial: self.serial,
+                since: now,
+            };
+        }
+        drop(state);
+        self.queue.close_text(&attempt, ours.then_some(self.serial));
+    }
+}
+
+/// An attempt outside the line.
+struct Stray<'a> {
+    queue: &'a Arc<LocalQueue>,
+    attempt: Option<Attempt>,
+}
+
+impl Stray<'_> {
+    fn disarm_if_answered(&mut self) {
+        if self.attempt.as_ref().is_some_and(|attempt| !attempt.is_open()) {
+            self.attempt = None;
+        }
+    }
+}
+
+impl Drop for Stray<'_> {
+    fn drop(&mut self) {
+        if let Some(attempt) = self.attempt.take() {
+            self.queue.close_text(&attempt, None);
+        }
+    }
+}
+
+impl LocalQueue {
+    fn line_up(self: &Arc<Self>, state: &mut super::State, request: &Request, attempts: u32) -> Result<Alone, Error> {
+        if let Some(limit) = request.polling.and_then(|polling| polling.limit())
+            && attempts >= limit
+        {
+            return Err(Error::AttemptsUsedUp {
+                name: self.target.name.to_string(),
+                attempts,
+            });
+        }
+        let waiter = Waiter::new(request.clone(), attempts);
+        state.waiters.push_front(Arc::clone(&waiter));
+        self.ensure_pump(state);
+        Ok(Alone::Queued(waiter))
+    }
+
+    pub(super) fn note_busy(&self, state: &mut super::State, time_left: Option<u64>, now: Moment) {
+        let ends = time_left.map(|left| now.plus(Duration::from_millis(left)));
+        state.trouble = None;
+        state.run = None;
+        state.busy = Some(super::Busy {
+            // Between two looks of the head, everybody shares what it was told.
+            counts_until: ends
+                .unwrap_or(Moment::FAR)
+                .min(now.plus(self.core.settings.recheck_plain)),
+            ends,
+        });
+        for waiter in state.tries.drain(..) {
+            waiter.fail(self.busy_error(time_left.map(Duration::from_millis)));
+        }
+    }
+
+    pub(super) fn note_trouble(&self, state: &mut super::State, error: StepError, now: Moment) {
+        let since = state.trouble.as_ref().map_or(now, |(since, _)| *since);
+        for waiter in state.tries.drain(..) {
+            waiter.fail(error.clone().into_error("trying the lock", &self.target.name));
+        }
+        state.trouble = Some((since, error));
+    }
+}

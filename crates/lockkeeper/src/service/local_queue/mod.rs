@@ -1,0 +1,305 @@
+//! The local queue: callers of one process that want the same lock stand in one line, and only its head speaks to the
+//! server. A hold passes from one local caller to the next without asking, as long as the turn budget allows.
+//!
+//! A rule in here: a [`Turn`] is never dropped while the state is locked, since its end locks the state.
+
+mod enter;
+mod pump;
+mod release;
+mod turn;
+mod waiter;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::core::Core;
+use super::hold::{Grant, Hold, HoldState};
+use super::waiting::Polling;
+use crate::base::clock::Moment;
+use crate::base::lease::Terms;
+use crate::base::token::Token;
+use crate::engine::{MutexTarget, StepError};
+use crate::error::Error;
+pub use release::Unlocked;
+pub(crate) use turn::Turn;
+use waiter::Waiter;
+
+/// What a caller wants.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) terms: Terms,
+    /// The longest total time of the hold, however often it is renewed.
+    pub(crate) longest: Option<Duration>,
+    pub(crate) polling: Option<Polling>,
+    pub(crate) budget: Budget,
+}
+
+impl Request {
+    /// Whether a hold that was granted for `self` may be used for `other` as it is.
+    fn agrees_with(&self, terms: &Terms) -> bool {
+        self.terms == *terms && self.longest.is_none()
+    }
+}
+
+/// How long a caller is ready to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Budget {
+    /// One full attempt.
+    Try,
+    Within(Duration),
+    Unlimited,
+}
+
+/// The queue of one name.
+#[derive(Debug)]
+pub(crate) struct LocalQueue {
+    pub(crate) core: Arc<Core>,
+    pub(crate) target: Arc<MutexTarget>,
+    state: Mutex<State>,
+    /// Tells the pump that there is something new to look at.
+    moved: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    phase: Phase,
+    waiters: VecDeque<Arc<Waiter>>,
+    /// Callers that only want to know the outcome of the next attempt.
+    tries: Vec<Arc<Waiter>>,
+    /// Whether the task that speaks to the server for the head is running. It is whenever somebody waits.
+    pumping: bool,
+    /// Whether the pump is subscribed, so that our own releases are heard by ourselves too.
+    listening: bool,
+    /// Somebody waited for a hold of this process since the queue was last empty: hand-over is worth tokens.
+    contended: bool,
+    serial: u64,
+    run: Option<Run>,
+    yielding: Option<Yielding>,
+    /// The server's last "busy": until when it counts, and when the hold it told of ends.
+    busy: Option<Busy>,
+    /// The last attempt's failure, while none was answered since, and since when it has been so.
+    trouble: Option<(Moment, StepError)>,
+    unclaimed: Option<(Arc<Waiter>, Moment)>,
+    /// The head left: what the pump waits for was its wish.
+    regrouped: bool,
+    /// What a lone caller's attempt tells the pump that takes over from it.
+    takeover: Option<Takeover>,
+}
+
+/// A lone caller was told that the lock is busy and went to the head of the line.
+#[derive(Clone, Copy, Debug)]
+enum Takeover {
+    /// Subscribe before the next attempt.
+    Subscribe,
+    /// The caller polls: pause first.
+    PauseUntil(Moment),
+}
+
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    /// An attempt is on its way: a caller's own, or the pump's.
+    Attempting {
+        serial: u64,
+        since: Moment,
+    },
+    /// This process holds the lock and a local caller has its turn.
+    Held {
+        hold: Arc<Hold>,
+        turns: u32,
+    },
+    /// A release is on its way; what follows is ordered behind it.
+    Releasing {
+        serial: u64,
+        since: Moment,
+    },
+}
+
+/// Consecutive grants to this process.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    started: Moment,
+    grants: u32,
+}
+
+/// A time in which others get their chance.
+#[derive(Clone, Copy, Debug)]
+struct Yielding {
+    until: Moment,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Busy {
+    counts_until: Moment,
+    ends: Option<Moment>,
+}
+
+impl State {
+    fn is_deserted(&self) -> bool {
+        self.waiters.is_empty() && self.tries.is_empty()
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// A lost hold is nobody's business any more: the next caller goes to the server under a new owner text.
+    fn dissolve_lost(&mut self, now: Moment) {
+        if let Phase::Held { hold, .. } = &self.phase
+            && matches!(hold.state(now), HoldState::Lost(_))
+        {
+            self.phase = Phase::Idle;
+            self.unclaimed = None;
+        }
+    }
+
+    fn count_grant(&mut self, now: Moment) {
+        let run = self.run.get_or_insert(Run {
+            started: now,
+            grants: 0,
+        });
+        run.grants = run.grants.saturating_add(1);
+    }
+
+    fn yields_at(&mut self, now: Moment) -> Option<Moment> {
+        match self.yielding {
+            Some(Yielding { until }) if now < until => Some(until),
+            _ => {
+                self.yielding = None;
+                None
+            }
+        }
+    }
+}
+
+impl LocalQueue {
+    pub(crate) fn new(core: Arc<Core>, target: Arc<MutexTarget>) -> Arc<Self> {
+        Arc::new(Self {
+            core,
+            target,
+            state: Mutex::new(State {
+                phase: Phase::Idle,
+                waiters: VecDeque::new(),
+                tries: Vec::new(),
+                pumping: false,
+                listening: false,
+                contended: false,
+                serial: 0,
+                run: None,
+                yielding: None,
+                busy: None,
+                trouble: None,
+                unclaimed: None,
+                regrouped: false,
+                takeover: None,
+            }),
+            moved: Notify::new(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a caller that went away out of the line.
+    fn leave(&self, waiter: &Arc<Waiter>) {
+        let mut state = self.lock();
+        let was_head = state.waiters.front().is_some_and(|head| Arc::ptr_eq(head, waiter));
+        state.waiters.retain(|other| !Arc::ptr_eq(other, waiter));
+        state.tries.retain(|other| !Arc::ptr_eq(other, waiter));
+        state.regrouped |= was_head;
+        let tell = state.pumping && (was_head || state.is_deserted());
+        drop(state);
+        if tell {
+            self.moved.notify_one();
+        }
+    }
+
+    fn ensure_pump(self: &Arc<Self>, state: &mut State) {
+        if !state.pumping {
+            state.pumping = true;
+            self.core.executor.spawn(pump::run(Arc::clone(self)));
+        }
+    }
+
+    /// Makes a grant this process's hold.
+    fn install(&self, state: &mut State, grant: Grant, now: Moment) -> Arc<Hold> {
+        let hold = Arc::new(Hold::new(grant, Arc::clone(&self.core.meters)));
+        self.core.renewal.add(&hold);
+        state.phase = Phase::Held {
+            hold: Arc::clone(&hold),
+            turns: 0,
+        };
+        state.busy = None;
+        state.trouble = None;
+        state.unclaimed = None;
+        state.count_grant(now);
+        hold
+    }
+
+    /// The next turn under the present hold.
+    fn next_turn(self: &Arc<Self>, state: &mut State, now: Moment) -> Option<Arc<Turn>> {
+        let Phase::Held { hold, turns } = &mut state.phase else {
+            return None;
+        };
+        let token = Token::new(hold.first_token + u64::from(*turns));
+        *turns += 1;
+        Some(Turn::new(self, hold, token, now))
+    }
+
+    /// Whether the turn budget of this process lets it pass its hold on locally.
+    fn may_pass_on(&self, hold: &Hold, turns: u32, now: Moment) -> bool {
+        turns < hold.block && now.since(hold.granted) <= self.core.settings.turn.time
+    }
+
+    /// How a wait that ran out of time ended: by contention, or because the server was not there.
+    fn timed_out(&self, waited: Duration, now: Moment) -> Error {
+        /// A request without an answer for so long is more than a slow one.
+        const SILENCE: Duration = Duration::from_millis(250);
+        let state = self.lock();
+        let silent_since = match &state.phase {
+            Phase::Attempting { since, .. } | Phase::Releasing { since, .. } => Some(*since),
+            Phase::Held { hold, .. } if hold.state(now) == HoldState::Doubtful => Some(hold.granted),
+            _ => None,
+        };
+        if let Some((_, error)) = &state.trouble {
+            return error.clone().into_error("waiting for the lock", &self.target.name);
+        }
+        match silent_since {
+            Some(since) if now.since(since) >= SILENCE => Error::Unreachable {
+                doing: "waiting for the lock",
+                detail: format!("no answer for {:?}", now.since(since)),
+                effect: crate::error::Effect::Possible,
+            },
+            _ => Error::TimedOut {
+                name: self.target.name.to_string(),
+                waited,
+            },
+        }
+    }
+
+    fn busy_error(&self, time_left: Option<Duration>) -> Error {
+        Error::Busy {
+            name: self.target.name.to_string(),
+            time_left,
+        }
+    }
+
+    /// The hold that this process has now, if any.
+    pub(crate) fn current_hold(&self) -> Option<Arc<Hold>> {
+        match &self.lock().phase {
+            Phase::Held { hold, .. } => Some(Arc::clone(hold)),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for LocalQueue {
+    fn drop(&mut self) {
+        self.core.forget(self.target.layout, &self.target.name);
+    }
+}

@@ -1,0 +1,479 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::waiter::Waiter;
+use super::{Budget, LocalQueue, Phase, Request, State, Takeover, Turn};
+use crate::base::clock::Moment;
+use crate::engine::{Lane, Layout, StepError, Subscription};
+use crate::error::Error;
+use crate::service::attempt::{Attempt, Outcome};
+use crate::service::hold::{Grant, Hold, HoldState};
+use crate::service::waiting::{Backoff, jittered, sleep_until};
+
+/// The task that speaks to the server for whoever is first in line. It runs on the keeper's own thread, so that a caller
+/// that is not polled, or whose runtime has ended, never stops the line; it ends when nobody waits.
+pub(super) async fn run(queue: Arc<LocalQueue>) {
+    let mut pump = Pump {
+        queue,
+        subscription: None,
+        pause: None,
+        backoff: trouble_backoff(),
+    };
+    loop {
+        match pump.next_job() {
+            Job::Stop => return,
+            Job::Attempt { serial, request, block } => pump.attempt(serial, &request, block).await,
+            Job::Watch { hold, until } => pump.watch(hold.as_ref(), until).await,
+            Job::Pause(pause) => pump.wait(pause).await,
+            Job::Subscribe => pump.subscribe().await,
+        }
+    }
+}
+
+fn trouble_backoff() -> Backoff {
+    Backoff::new(Duration::from_millis(10), Duration::from_secs(1))
+}
+
+struct Pump {
+    queue: Arc<LocalQueue>,
+    subscription: Option<Subscription>,
+    /// What to wait for before the next attempt.
+    pause: Option<Pause>,
+    backoff: Backoff,
+}
+
+#[derive(Clone, Copy)]
+struct Pause {
+    until: Moment,
+    /// The count of signals that was read before the last attempt was sent; `None` where signals do not matter.
+    seen: Option<u64>,
+}
+
+enum Job {
+    Stop,
+    Attempt {
+        serial: u64,
+        request: Request,
+        block: u32,
+    },
+    /// Wait until the phase moves, the hold ends, or the moment has come.
+    Watch {
+        hold: Option<Arc<Hold>>,
+        until: Moment,
+    },
+    Pause(Pause),
+    Subscribe,
+}
+
+/// What became of a grant.
+enum GivenOut {
+    Taken,
+    /// Nobody wants it any more: it is to be given back, and what follows is ordered behind that.
+    Unwanted,
+    /// The queue went on without it.
+    Overtaken,
+}
+
+impl Pump {
+    fn next_job(&mut self) -> Job {
+        let queue = Arc::clone(&self.queue);
+        let core = &queue.core;
+        let now = core.now();
+        let mut stale: Option<Arc<Turn>> = None;
+        let job = {
+            let mut guard = queue.lock();
+            let state = &mut *guard;
+            state.dissolve_lost(now);
+            if std::mem::take(&mut state.regrouped) {
+                self.pause = None;
+            }
+            let claim_time = core.settings.claim_time;
+            if let Some((waiter, since)) = &state.unclaimed {
+                if !waiter.is_unclaimed() {
+                    state.unclaimed = None;
+                } else if now.since(*since) >= claim_time {
+                    stale = waiter.evict();
+                    state.unclaimed = None;
+                }
+            }
+            if stale.is_some() {
+                // The turn is dropped below, outside the lock, which passes the hold on; then we look again.
+                Job::Watch { hold: None, until: now }
+            } else if state.is_deserted() && state.unclaimed.is_none() {
+                state.pumping = false;
+                state.listening = false;
+                if matches!(state.phase, Phase::Idle) {
+                    state.contended = false;
+                }
+                Job::Stop
+            } else {
+                self.job_for(state, now)
+            }
+        };
+        if let Some(turn) = stale {
+            tracing::debug!(name = %queue.target.name, "a turn that nobody took is passed on");
+            drop(turn);
+        }
+        job
+    }
+
+    fn job_for(&mut self, state: &mut State, now: Moment) -> Job {
+        let settings = &self.queue.core.settings;
+        let look_again = now.plus(settings.claim_time);
+        match &state.phase {
+            Phase::Held { hold, .. } => {
+                self.pause = None;
+                Job::Watch {
+                    until: hold.deadline().min(look_again),
+                    hold: Some(Arc::clone(hold)),
+                }
+            }
+            Phase::Attempting { since, .. } => {
+                // A lone caller's own attempt. If it is not polled to its end, the line goes on without it.
+                let limit = self.longest_window(state).saturating_add(settings.claim_time);
+                if now.since(*since) >= limit {
+                    state.phase = Phase::Idle;
+                    return Job::Watch { hold: None, until: now };
+                }
+                Job::Watch {
+                    hold: None,
+                    until: since.plus(limit),
+                }
+            }
+            Phase::Releasing { .. } => Job::Watch {
+                hold: None,
+                until: now.plus(Duration::from_secs(3600)),
+            },
+            Phase::Idle => {
+                if let Some(until) = state.yields_at(now) {
+                    return Job::Pause(Pause { until, seen: None });
+                }
+                match state.takeover.take() {
+                    Some(Takeover::Subscribe) if self.subscription.is_none() => return Job::Subscribe,
+                    Some(Takeover::PauseUntil(until)) => self.pause = Some(Pause { until, seen: None }),
+                    _ => {}
+                }
+                let impatient = !state.tries.is_empty() && state.busy.is_none_or(|busy| now >= busy.counts_until);
+                if let Some(pause) = self.pause
+                    && !impatient
+                    && now < pause.until
+                    && self.is_unsignalled(pause)
+                {
+                    return Job::Pause(pause);
+                }
+                self.pause = None;
+                let Some(first) = state.waiters.front().or_else(|| state.tries.first()) else {
+                    return Job::Watch { hold: None, until: now };
+                };
+                let request = first.request.clone();
+                let shared = request.longest.is_none() && (state.contended || state.waiters.len() > 1);
+                let block = if shared { settings.turn.block() } else { 1 };
+                let serial = state.next_serial();
+                state.phase = Phase::Attempting { serial, since: now };
+                Job::Attempt { serial, request, block }
+            }
+        }
+    }
+
+    fn longest_window(&self, state: &State) -> Duration {
+        let waiters = state.waiters.iter().chain(&state.tries);
+        waiters
+            .map(|waiter| self.queue.attempt_window(&waiter.request))
+            .max()
+            .unwrap_or_default()
+            .max(self.queue.core.settings.response_limit)
+    }
+
+    fn is_unsignalled(&self, pause: Pause) -> bool {
+        match (&self.subscription, pause.seen) {
+            (Some(subscription), Some(seen)) => subscription.channel().count() == seen,
+            _ => true,
+        }
+    }
+
+    /// Waits until the phase may have moved.
+    async fn watch(&self, hold: Option<&Arc<Hold>>, until: Moment) {
+        let core = &self.queue.core;
+        if until <= core.clock_now() {
+            return;
+        }
+        let timer = sleep_until(core, until);
+        match hold {
+            Some(hold) => {
+                let mut changed = pin!(hold.changes().notified());
+                changed.as_mut().enable();
+                if !hold.is_live() {
+                    return;
+                }
+                tokio::select! {
+                    () = changed => {}
+                    () = self.queue.moved.notified() => {}
+                    () = timer => {}
+                }
+            }
+            None => tokio::select! {
+                () = self.queue.moved.notified() => {}
+                () = timer => {}
+            },
+        }
+    }
+
+    /// Waits for a signal or the timer, whichever is first: the timer is the guarantee, the signal is the speed.
+    async fn wait(&self, pause: Pause) {
+        let timer = sleep_until(&self.queue.core, pause.until);
+        match (&self.subscription, pause.seen) {
+            (Some(subscription), Some(seen)) => tokio::select! {
+                () = subscription.channel().changed(seen) => {}
+                () = self.queue.moved.notified() => {}
+                () = timer => {}
+            },
+            _ => tokio::select! {
+                () = self.queue.moved.notified() => {}
+                () = timer => {}
+            },
+        }
+    }
+
+    async fn attempt(&mut self, serial: u64, request: &Request, block: u32) {
+        let queue = Arc::clone(&self.queue);
+        let core = &queue.core;
+        // Read before the attempt is sent: a signal that overtakes its answer must count.
+        let seen = self
+            .subscription
+            .as_ref()
+            .map(|subscription| subscription.channel().count());
+        let attempt = Attempt::new(core, &queue.target, request.terms, request.longest, block);
+        let until = core.clock_now().plus(queue.attempt_window(request));
+        let outcome = {
+            let run = attempt.run(core, Lane::Background, until);
+            tokio::select! {
+                outcome = run => Some(outcome),
+                () = queue.deserted() => None,
+            }
+        };
+        let now = core.now();
+        match outcome {
+            Some(Outcome::Granted(grant)) => {
+                self.backoff = trouble_backoff();
+                self.pause = None;
+                match self.give_out(serial, grant, now) {
+                    GivenOut::Taken => {}
+                    GivenOut::Unwanted => queue.close_text(&attempt, Some(serial)),
+                    GivenOut::Overtaken => queue.close_text(&attempt, None),
+                }
+                return;
+            }
+            Some(Outcome::Busy(time_left)) => {
+                self.backoff = trouble_backoff();
+                self.busy(serial, request, time_left, seen, now).await;
+            }
+            Some(Outcome::Failed(error)) => self.failed(serial, error, now),
+            None => {
+                queue.releasing(serial, now);
+                queue.close_text(&attempt, Some(serial));
+                return;
+            }
+        }
+        if attempt.is_open() {
+            queue.close_text(&attempt, None);
+        }
+    }
+
+    /// Gives the grant to the first in line, if it suits.
+    fn give_out(&self, serial: u64, grant: Grant, now: Moment) -> GivenOut {
+        let queue = &self.queue;
+        let mut guard = queue.lock();
+        let state = &mut *guard;
+        if !matches!(state.phase, Phase::Attempting { serial: present, .. } if present == serial) {
+            return GivenOut::Overtaken;
+        }
+        let (terms, longest) = (grant.terms, grant.longest);
+        let hold = queue.install(state, grant, now);
+        if matches!(hold.state(now), HoldState::Lost(_)) {
+            // It took so long to come that it is worth nothing any more.
+            state.phase = Phase::Releasing { serial, since: now };
+            return GivenOut::Unwanted;
+        }
+        loop {
+            let suits = |waiter: &Arc<Waiter>| waiter.request.terms == terms && waiter.request.longest == longest;
+            let next = if state.waiters.is_empty() {
+                state
+                    .tries
+                    .iter()
+                    .position(suits)
+                    .map(|index| state.tries.remove(index))
+            } else if state.waiters.front().is_some_and(suits) {
+                state.waiters.pop_front()
+            } else {
+                None
+            };
+            let Some(next) = next else {
+                hold.give_up();
+                queue.core.renewal.remove(&hold);
+                state.phase = Phase::Releasing { serial, since: now };
+                return GivenOut::Unwanted;
+            };
+            let Some(turn) = queue.next_turn(state, now) else {
+                return GivenOut::Overtaken;
+            };
+            hold.set_claimed(false);
+            match next.grant(turn) {
+                Ok(waker) => {
+                    state.unclaimed = Some((next, now));
+                    let refused: Vec<_> = state.tries.drain(..).collect();
+                    drop(guard);
+                    if let Some(waker) = waker {
+                        waker.wake();
+                    }
+                    for waiter in refused {
+                        waiter.fail(queue.busy_error(Some(hold.deadline().since(now))));
+                    }
+                    return GivenOut::Taken;
+                }
+                Err(turn) => {
+                    turn.end();
+                    if let Phase::Held { turns, .. } = &mut state.phase {
+                        // The token was never seen by anybody.
+                        *turns -= 1;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn busy(&mut self, serial: u64, request: &Request, time_left: Option<u64>, seen: Option<u64>, now: Moment) {
+        let queue = Arc::clone(&self.queue);
+        let attempts = {
+            let mut guard = queue.lock();
+            let state = &mut *guard;
+            if matches!(state.phase, Phase::Attempting { serial: present, .. } if present == serial) {
+                state.phase = Phase::Idle;
+            }
+            queue.note_busy(state, time_left, now);
+            queue.count_attempt(state)
+        };
+        if let Some(polling) = request.polling {
+            self.pause = Some(Pause {
+                until: now.plus(polling.pause_after(attempts)),
+                seen: None,
+            });
+            return;
+        }
+        let Some(subscription) = &self.subscription else {
+            self.subscribe().await;
+            return;
+        };
+        let live = subscription.channel().is_live();
+        queue.lock().listening = live;
+        self.pause = Some(Pause {
+            until: now.plus(queue.recheck_after(time_left, live)),
+            seen,
+        });
+    }
+
+    /// Subscribes and waits until that is confirmed, or a second; then the next attempt closes the race with a release.
+    async fn subscribe(&mut self) {
+        let queue = Arc::clone(&self.queue);
+        let subscription = queue.core.engine.subscribe(&queue.target.channel);
+        let patience = sleep_until(
+            &queue.core,
+            queue.core.clock_now().plus(queue.core.settings.recheck_unheard),
+        );
+        tokio::select! {
+            () = subscription.channel().becomes_live() => {}
+            () = queue.deserted() => {}
+            () = patience => tracing::debug!(name = %queue.target.name, "waiting without a confirmed subscription"),
+        }
+        queue.lock().listening = subscription.channel().is_live();
+        self.subscription = Some(subscription);
+    }
+
+    fn failed(&mut self, serial: u64, error: StepError, now: Moment) {
+        let queue = &self.queue;
+        let mut guard = queue.lock();
+        let state = &mut *guard;
+        if matches!(state.phase, Phase::Attempting { serial: present, .. } if present == serial) {
+            state.phase = Phase::Idle;
+        }
+        if !error.is_transient() {
+            let all: Vec<_> = state.waiters.drain(..).chain(state.tries.drain(..)).collect();
+            drop(guard);
+            for waiter in all {
+                waiter.fail(error.clone().into_error("taking the lock", &queue.target.name));
+            }
+            return;
+        }
+        queue.note_trouble(state, error.clone(), now);
+        let since = state.trouble.as_ref().map_or(now, |(since, _)| *since);
+        let mut given_up = Vec::new();
+        if now.since(since) >= queue.core.settings.unreachable_after {
+            // Whoever set a limit waits until then; the others would wait for ever.
+            let limited = |waiter: &Arc<Waiter>| matches!(waiter.request.budget, Budget::Within(_));
+            let (stay, go): (Vec<_>, Vec<_>) = state.waiters.drain(..).partition(limited);
+            state.waiters = stay.into();
+            given_up = go;
+        }
+        drop(guard);
+        for waiter in given_up {
+            waiter.fail(error.clone().into_error("waiting for the lock", &queue.target.name));
+        }
+        self.pause = Some(Pause {
+            until: now.plus(self.backoff.next()),
+            seen: None,
+        });
+    }
+}
+
+impl LocalQueue {
+    /// Ends when nobody waits any more.
+    async fn deserted(&self) {
+        loop {
+            if self.lock().is_deserted() {
+                return;
+            }
+            self.moved.notified().await;
+        }
+    }
+
+    fn releasing(&self, serial: u64, now: Moment) {
+        let mut state = self.lock();
+        if matches!(state.phase, Phase::Attempting { serial: present, .. } if present == serial) {
+            state.phase = Phase::Releasing { serial, since: now };
+        }
+    }
+
+    /// Counts an attempt for the head; ends its wait if that was its last one.
+    fn count_attempt(&self, state: &mut State) -> u32 {
+        let Some(head) = state.waiters.front() else { return 1 };
+        let attempts = head.count_attempt();
+        let limit = head.request.polling.and_then(|polling| polling.limit());
+        if limit.is_some_and(|limit| attempts >= limit)
+            && let Some(head) = state.waiters.pop_front()
+        {
+            head.fail(Error::AttemptsUsedUp {
+                name: self.target.name.to_string(),
+                attempts,
+            });
+        }
+        state
+            .waiters
+            .front()
+            .map_or(attempts, |head| head.attempts.load(Ordering::Relaxed).max(1))
+    }
+
+    /// How long to sleep at most before looking again.
+    fn recheck_after(&self, time_left: Option<u64>, live: bool) -> Duration {
+        let settings = &self.core.settings;
+        let cap = match self.target.layout {
+            Layout::Plain => settings.recheck_plain,
+            Layout::Redisson if live => settings.recheck,
+            Layout::Redisson => settings.recheck_unheard,
+        };
+        let cap = jittered(cap);
+        time_left
+            .map_or(cap, |left| Duration::from_millis(left.saturating_add(1)).min(cap))
+            .max(Duration::from_millis(1))
+    }
+}

@@ -1,0 +1,11 @@
+//! What every object needs and none should write again: the local queue, waiting, renewal and clean-up.
+
+pub(crate) mod attempt;
+pub(crate) mod cleanup;
+pub(crate) mod core;
+pub(crate) mod executor;
+pub(crate) mod hold;
+pub(crate) mod local_queue;
+pub(crate) mod meters;
+pub(crate) mod renewal;
+pub(crate) mod waiting;

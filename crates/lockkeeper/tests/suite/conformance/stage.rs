@@ -1,0 +1,70 @@
+use std::time::Duration;
+
+use lockkeeper::{Keeper, KeeperBuilder, Layout, Mutex};
+use lockkeeper_testkit::RedisServer;
+
+/// An engine with a layout, on which several keepers play several processes.
+pub(crate) struct Stage {
+    layout: Layout,
+    engine: Engine,
+}
+
+enum Engine {
+    Embedded(Keeper),
+    Redis(RedisServer),
+}
+
+impl Stage {
+    pub(crate) fn embedded(layout: Layout) -> Self {
+        Self {
+            layout,
+            engine: Engine::Embedded(Keeper::embedded()),
+        }
+    }
+
+    pub(crate) async fn redis(layout: Layout) -> Self {
+        Self {
+            layout,
+            engine: Engine::Redis(RedisServer::start()),
+        }
+    }
+
+    /// A keeper of its own, as another process would have.
+    pub(crate) async fn keeper(&self) -> Keeper {
+        match &self.engine {
+            Engine::Embedded(first) => first.embedded_peer().expect("embedded"),
+            Engine::Redis(server) => Keeper::connect(&server.url()).await.expect("a running server"),
+        }
+    }
+
+    /// A lock in this stage's layout.
+    pub(crate) fn mutex(&self, keeper: &Keeper, name: &str) -> Mutex {
+        keeper.mutex(name).layout(self.layout)
+    }
+
+    /// The same lock seen by two processes.
+    pub(crate) async fn two(&self, name: &str) -> (Mutex, Mutex) {
+        let (first, second) = (self.keeper().await, self.keeper().await);
+        (self.mutex(&first, name), self.mutex(&second, name))
+    }
+
+    pub(crate) const fn layout(&self) -> Layout {
+        self.layout
+    }
+}
+
+/// Long enough for anything that is to happen, short enough to fail a hung test.
+pub(crate) const SOON: Duration = Duration::from_secs(10);
+
+/// Fails instead of hanging.
+pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
+    match tokio::time::timeout(SOON, future).await {
+        Ok(output) => output,
+        Err(_) => panic!("still waiting for: {what}"),
+    }
+}
+
+#[allow(dead_code, reason = "used by the builders' cases")]
+pub(crate) fn builder() -> KeeperBuilder {
+    Keeper::builder()
+}

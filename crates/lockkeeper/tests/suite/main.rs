@@ -1,0 +1,3 @@
+//! The test suite of the library: one binary, one module a concern. `tests/README.md` tells which case is which test.
+
+mod conformance;
