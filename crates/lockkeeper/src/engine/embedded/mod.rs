@@ -206,8 +206,11 @@ impl Engine for EmbeddedEngine {
 
     fn settle(&self) -> Moment {
         let now = Moment::of(&*self.clock);
-        self.timeline.advance_to(now, self);
-        now
+        if self.timeline.advance_to(now, self) {
+            now
+        } else {
+            self.state().reached
+        }
     }
 
     fn round_trips(&self) -> u64 {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::keyspace::{Now, Value};
+use super::keyspace::{Keyspace, Now, Value};
 use super::{EmbeddedEngine, State};
 use crate::base::clock::{Clock, Moment};
 
@@ -63,14 +63,29 @@ impl EmbeddedEngine {
         self.with_state(|state, now| state.keyspace.lapse(span, now));
     }
 
-    /// Puts a value without expiry under a key.
-    pub(crate) fn put_foreign(&self, key: &str, value: Foreign) {
+    /// Puts a value under a key, for so many milliseconds or for ever.
+    pub(crate) fn put_foreign(&self, key: &str, value: Foreign, life: Option<u64>) {
         let value = match value {
             Foreign::Text(text) => Value::Text(text),
             Foreign::List => Value::List(vec!["x".to_owned()]),
             Foreign::Hash(fields) => Value::Hash(BTreeMap::from_iter(fields)),
         };
-        self.with_state(|state, now| state.keyspace.put(key, value, None, now));
+        self.with_state(|state, now| {
+            let expiry = life.map(|life| now.at.plus(Duration::from_millis(life)));
+            state.keyspace.put(key, value, expiry, now);
+        });
+    }
+
+    /// Whether some key ends, or ended, less than `span` from now.
+    pub(crate) fn is_near_an_expiry(&self, span: Duration) -> bool {
+        self.with_state(|state, now| {
+            let mut expiries = state.keyspace.entries().filter_map(|(_, entry)| entry.expiry);
+            expiries.any(|expiry| expiry.since(now.at).max(now.at.since(expiry)) < span)
+        })
+    }
+
+    pub(crate) fn clear(&self) {
+        self.with_state(|state, _| state.keyspace = Keyspace::default());
     }
 
     pub(crate) fn remove_key(&self, key: &str) {

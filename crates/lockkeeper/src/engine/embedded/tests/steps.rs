@@ -178,7 +178,7 @@ fn the_same_owner_gets_the_same_tokens_and_never_a_shorter_life() {
 fn a_key_without_expiry_is_busy_for_no_known_time() {
     let stage = Stage::new();
     let target = target(Layout::Plain, "a");
-    stage.engine.put_foreign("a", Foreign::Text("a peer".to_owned()));
+    stage.engine.put_foreign("a", Foreign::Text("a peer".to_owned()), None);
     assert_eq!(stage.busy(&target), None);
 }
 
@@ -187,7 +187,7 @@ fn a_redisson_peer_holds_as_we_do() {
     let stage = Stage::new();
     let target = target(Layout::Redisson, "a");
     let peer = [("uuid:5".to_owned(), "2".to_owned())];
-    stage.engine.put_foreign("a", Foreign::Hash(peer.to_vec()));
+    stage.engine.put_foreign("a", Foreign::Hash(peer.to_vec()), None);
     assert_eq!(stage.busy(&target), None);
     let inspection = stage.inspect(&target);
     assert_eq!(
@@ -273,7 +273,9 @@ fn a_record_of_another_owner_gives_no_tokens_away() {
     let stage = Stage::new();
     let (target, owner, former) = (target(Layout::Plain, "a"), stage.owner(), stage.owner());
     let (first, _) = stage.granted(&target, &former, 5000, 10);
-    stage.engine.put_foreign("a", Foreign::Text(owner.as_str().to_owned()));
+    stage
+        .engine
+        .put_foreign("a", Foreign::Text(owner.as_str().to_owned()), None);
     assert_eq!(stage.granted(&target, &owner, 5000, 1), (first + 10, 1));
 }
 
@@ -288,7 +290,7 @@ fn redissons_token_is_a_floor_raised_where_it_exists_and_never_made() {
     let ahead = EPOCH + 1_000_000_000;
     stage
         .engine
-        .put_foreign(&target.peer_token_key, Foreign::Text(ahead.to_string()));
+        .put_foreign(&target.peer_token_key, Foreign::Text(ahead.to_string()), None);
     assert_eq!(stage.granted(&target, &owner, 1000, 10), (ahead + 1, 10));
     let raised = (ahead + 10).to_string();
     assert_eq!(stage.engine.text(&target.peer_token_key), Some(raised));
@@ -300,14 +302,26 @@ fn tokens_end_below_two_to_the_53rd_with_nothing_changed() {
     let stage = Stage::new();
     let (target, owner) = (target(Layout::Redisson, "a"), stage.owner());
     let last = (1_u64 << 53) - 1;
-    let put = |text: String| stage.engine.put_foreign(&target.peer_token_key, Foreign::Text(text));
+    let put = |text: String| {
+        stage
+            .engine
+            .put_foreign(&target.peer_token_key, Foreign::Text(text), None)
+    };
     put((last - 5).to_string());
     assert!(is_exhausted(&stage.acquire(&target, &owner, 1000, 6).unwrap_err()));
-    assert_eq!(stage.inspect(&target), Inspection::default());
+    assert_eq!(stage.engine.lives().len(), 1, "nothing was written");
     assert_eq!(stage.granted(&target, &owner, 1000, 5), (last - 4, 5));
     stage.release(&target, &owner).unwrap();
     assert!(is_exhausted(&stage.acquire(&target, &owner, 1000, 1).unwrap_err()));
-    for no_token in ["twelve", "18446744073709551615", "18446744073709551616", ""] {
+    for no_token in [
+        "twelve",
+        "+5",
+        "-5",
+        "1.5",
+        "18446744073709551615",
+        "18446744073709551616",
+        "",
+    ] {
         stage.engine.remove_key(&target.token_key);
         put(no_token.to_owned());
         assert!(
@@ -333,7 +347,7 @@ fn another_kind_is_told_and_left_alone() {
     for (layout, value, found) in cases {
         let stage = Stage::new();
         let (target, owner) = (target(layout, "a"), stage.owner());
-        stage.engine.put_foreign("a", value.clone());
+        stage.engine.put_foreign("a", value.clone(), None);
         let before = stage.inspect(&target);
         assert_eq!(stage.acquire(&target, &owner, 1000, 1), Err(wrong_kind(found)));
         assert_eq!(stage.release(&target, &owner), Err(wrong_kind(found)));
@@ -393,6 +407,17 @@ fn only_its_owner_releases_and_only_once() {
         assert_eq!(stage.release(&target, &owner), Ok(Released::Freed { receivers: 0 }));
         assert_eq!(stage.release(&target, &owner), Ok(Released::NotThere));
     }
+}
+
+#[test]
+fn a_release_takes_nothing_from_a_second_owner() {
+    let stage = Stage::new();
+    let (target, owner) = (target(Layout::Redisson, "a"), stage.owner());
+    let fields = [owner.as_str(), "uuid:5"].map(|field| (field.to_owned(), "1".to_owned()));
+    stage.engine.put_foreign("a", Foreign::Hash(fields.to_vec()), None);
+    assert_eq!(stage.release(&target, &owner), Ok(Released::Freed { receivers: 0 }));
+    assert_eq!(stage.inspect(&target).holders[0].owner, "uuid:5");
+    assert_eq!(stage.release(&target, &owner), Ok(Released::NotThere));
 }
 
 #[test]
@@ -457,6 +482,48 @@ fn inspection_tells_what_is_there() {
         let free = stage.inspect(&target);
         assert_eq!((&*free.kind, free.token), ("", Some(first + 19)));
     }
+}
+
+#[test]
+fn inspection_tells_what_is_no_mutex() {
+    let pair = |field: &str, value: &str| (field.to_owned(), value.to_owned());
+    let readers = Foreign::Hash(vec![pair("mode", "read"), pair("uuid:5", "2")]);
+    let no_lock = Foreign::Hash(vec![pair("colour", "blue")]);
+    let number = Foreign::Text("5".to_owned());
+    let cases = [
+        (&readers, None, "rwlock", Some(Layout::Redisson), 1),
+        (&no_lock, None, "hash", None, 0),
+        (&Foreign::List, None, "list", None, 0),
+        (&number, None, "counter", None, 0),
+        (&number, Some(1000), "mutex", Some(Layout::Plain), 1),
+    ];
+    for (value, life, kind, layout, holders) in cases {
+        let stage = Stage::new();
+        stage.engine.put_foreign("a", value.clone(), life);
+        let found = stage.inspect(&target(Layout::Redisson, "a"));
+        assert_eq!(
+            (&*found.kind, found.layout, found.holders.len()),
+            (kind, layout, holders)
+        );
+    }
+}
+
+#[test]
+fn inspection_tells_the_higher_of_both_tokens() {
+    let stage = Stage::new();
+    let (target, owner) = (target(Layout::Redisson, "a"), stage.owner());
+    let put = |text: &str| {
+        stage
+            .engine
+            .put_foreign(&target.peer_token_key, Foreign::Text(text.to_owned()), None)
+    };
+    put("7");
+    assert_eq!(stage.inspect(&target).token, Some(7));
+    let (first, _) = stage.granted(&target, &owner, 1000, 1);
+    put("7");
+    assert_eq!(stage.inspect(&target).token, Some(first));
+    put("twelve");
+    assert_eq!(stage.inspect(&target).token, Some(first));
 }
 
 #[test]
