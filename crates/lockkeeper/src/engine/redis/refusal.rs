@@ -1,0 +1,165 @@
+//! What the server's and the driver's errors mean: their class, and whether the request may have had an effect.
+
+use redis::{ErrorKind, RedisError, ServerError, ServerErrorKind};
+
+use super::config::RedisConfig;
+use crate::engine::{Cause, StepError};
+use crate::error::{Effect, Refusal};
+
+/// The code with which our scripts tell that no token is left.
+const TOKENS_EXHAUSTED: &str = "TOKENEXHAUSTED";
+
+/// The codes that servers use, the first of an error's text or, before Redis 7, somewhere inside of it.
+const CODES: [(&str, Refusal); 20] = [
+    ("OOM", Refusal::OutOfMemory),
+    ("READONLY", Refusal::ReadOnly),
+    ("MASTERDOWN", Refusal::NotReady),
+    ("LOADING", Refusal::NotReady),
+    ("BUSY", Refusal::NotReady),
+    ("UNKILLABLE", Refusal::NotReady),
+    ("CLUSTERDOWN", Refusal::NotReady),
+    ("TRYAGAIN", Refusal::NotReady),
+    ("MOVED", Refusal::Slot),
+    ("ASK", Refusal::Slot),
+    ("CROSSSLOT", Refusal::Slot),
+    ("NOREPLICAS", Refusal::Durability),
+    ("MISCONF", Refusal::Durability),
+    ("NOAUTH", Refusal::Permission),
+    ("WRONGPASS", Refusal::Permission),
+    ("NOPERM", Refusal::Permission),
+    ("DENIED", Refusal::Permission),
+    ("NOSCRIPT", Refusal::ScriptMissing),
+    ("NOPROTO", Refusal::TooOld),
+    (TOKENS_EXHAUSTED, Refusal::TokenExhausted),
+];
+
+/// What marks an error without a code of its own, with its class.
+const TEXTS: [(&str, Refusal); 8] = [
+    ("max number of clients reached", Refusal::TooManyClients),
+    (
+        "max number of clients + cluster connections reached",
+        Refusal::TooManyClients,
+    ),
+    // Redis 7.0 answers a denial inside of a script so, and older ones with the last text.
+    ("The user executing the script can't", Refusal::Permission),
+    ("can't run this command or subcommand", Refusal::Permission),
+    ("can't access", Refusal::Permission),
+    ("no permissions to", Refusal::Permission),
+    ("unknown command", Refusal::TooOld),
+    ("Unknown Redis command called from", Refusal::TooOld),
+];
+
+/// The class of an error text, and whether something may have been written before it.
+fn classify(code: &str, detail: &str) -> (Refusal, Effect) {
+    let of_code = |code: &str| {
+        CODES
+            .iter()
+            .find(|(known, _)| *known == code)
+            .map(|(_, refusal)| *refusal)
+    };
+    if let Some(refusal) = of_code(code) {
+        return (refusal, Effect::None);
+    }
+    // "ERR Error running script (call to f_..): @user_script:12: -READONLY You can't write .."
+    let inner = detail
+        .split([' ', ':'])
+        .filter_map(|word| word.strip_prefix('-'))
+        .find_map(|word| of_code(word));
+    if let Some(refusal) = inner {
+        return (refusal, Effect::None);
+    }
+    let of_text = TEXTS.iter().find(|(part, _)| detail.contains(part));
+    match of_text {
+        Some((_, Refusal::TooManyClients)) => (Refusal::TooManyClients, Effect::None),
+        // Met in the middle of a script, it may come after a write.
+        Some((_, refusal)) if in_script(detail) => (*refusal, Effect::Possible),
+        Some((_, refusal)) => (*refusal, Effect::None),
+        None => (Refusal::Other, Effect::Possible),
+    }
+}
+
+fn in_script(detail: &str) -> bool {
+    ["script", "user_function"].iter().any(|word| detail.contains(word))
+}
+
+/// The server answered a request with an error.
+pub(super) fn server_refused(config: &RedisConfig, error: &ServerError) -> StepError {
+    let detail = error.details().unwrap_or_default();
+    let (refusal, effect) = classify(error.code(), detail);
+    let told = if detail.is_empty() {
+        error.code().to_owned()
+    } else {
+        format!("{} {detail}", error.code())
+    };
+    StepError {
+        cause: Cause::Refused(refusal, config.scrub(&told)),
+        effect,
+    }
+}
+
+/// A request that was sent got no answer: the connection broke, or the answer could not be read.
+pub(super) fn broken(config: &RedisConfig, error: &RedisError) -> StepError {
+    StepError::possible(Cause::Unreachable(config.scrub(&error.to_string())))
+}
+
+/// A connection could not be made. Nothing was asked yet.
+pub(super) fn not_connected(config: &RedisConfig, error: &RedisError) -> StepError {
+    let cause = match error.kind() {
+        // Before Redis 6 the server's own text quotes the whole handshake, password included: not shown.
+        ErrorKind::RESP3NotSupported => too_old("a server that does not know HELLO is older than Redis 6"),
+        ErrorKind::Server(ServerErrorKind::ResponseError)
+            if error.detail().is_some_and(|detail| detail.contains("unknown command")) =>
+        {
+            too_old("a server that does not know HELLO is older than Redis 6")
+        }
+        ErrorKind::Server(_) | ErrorKind::Extension => {
+            let detail = error.detail().unwrap_or_default();
+            let code = error.code().unwrap_or_default();
+            let (refusal, _) = classify(code, detail);
+            Cause::Refused(refusal, config.scrub(&format!("{code} {detail}")))
+        }
+        ErrorKind::AuthenticationFailed => Cause::Refused(Refusal::Permission, config.scrub(&error.to_string())),
+        _ => Cause::Unreachable(format!("{}: {}", config.server(), config.scrub(&error.to_string()))),
+    };
+    StepError::none(cause)
+}
+
+pub(super) fn too_old(told: &str) -> Cause {
+    Cause::Refused(Refusal::TooOld, told.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_known_in_front_and_inside() {
+        for (code, refusal) in CODES {
+            assert_eq!(classify(code, "some text"), (refusal, Effect::None), "{code}");
+            let wrapped = format!("Error running script (call to f_abc): @user_script:12: -{code} some text");
+            assert_eq!(classify("ERR", &wrapped), (refusal, Effect::None), "{code} inside");
+        }
+    }
+
+    #[test]
+    fn texts_without_a_code_are_known() {
+        for (detail, refusal, effect) in [
+            ("max number of clients reached", Refusal::TooManyClients, Effect::None),
+            (
+                "The user executing the script can't run this command or subcommand script: f_1, on @user_script:3.",
+                Refusal::Permission,
+                Effect::Possible,
+            ),
+            (
+                "The user executing the script can't access at least one of the keys mentioned in the command arguments",
+                Refusal::Permission,
+                Effect::Possible,
+            ),
+            ("unknown command 'EVALSHA'", Refusal::TooOld, Effect::None),
+            ("something new", Refusal::Other, Effect::Possible),
+        ] {
+            assert_eq!(classify("ERR", detail), (refusal, effect), "{detail}");
+        }
+        assert_eq!(classify("WRONGTYPE", "Operation against a key").0, Refusal::Other);
+    }
+}

@@ -1,0 +1,76 @@
+//! The scripts: one file a step, each hashed once. `EVALSHA` runs them; a server that does not know one is given it.
+
+use std::sync::LazyLock;
+
+use redis::Cmd;
+
+/// One script with its hash.
+#[derive(Debug)]
+pub(super) struct Script {
+    name: &'static str,
+    source: &'static str,
+    hash: String,
+}
+
+impl Script {
+    fn new(name: &'static str, source: &'static str) -> Self {
+        Self {
+            name,
+            source,
+            hash: redis::Script::new(source).get_hash().to_owned(),
+        }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    #[cfg(test)]
+    pub(super) fn source(&self) -> &'static str {
+        self.source
+    }
+
+    #[cfg(test)]
+    pub(super) fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// The beginning of a call: keys, then arguments, are to follow. `size` is about how many bytes they have.
+    pub(super) fn call(&self, keys: usize, arguments: usize, size: usize) -> Cmd {
+        let mut command = Cmd::with_capacity(3 + keys + arguments, 64 + size);
+        command.arg("EVALSHA").arg(&self.hash).arg(keys);
+        command
+    }
+
+    pub(super) fn load_command(&self) -> Cmd {
+        let mut command = Cmd::with_capacity(3, 16 + self.source.len());
+        command.arg("SCRIPT").arg("LOAD").arg(self.source);
+        command
+    }
+}
+
+macro_rules! scripts {
+    ($($constant:ident = $name:literal;)+) => {
+        $(
+            pub(super) static $constant: LazyLock<Script> =
+                LazyLock::new(|| Script::new($name, include_str!(concat!("scripts/", $name, ".lua"))));
+        )+
+
+        #[cfg(test)]
+        pub(super) fn all() -> Vec<&'static Script> {
+            vec![$(&*$constant),+]
+        }
+    };
+}
+
+scripts! {
+    MUTEX_ACQUIRE = "mutex/acquire";
+    MUTEX_RENEW = "mutex/renew";
+    MUTEX_RELEASE = "mutex/release";
+    MUTEX_FORCE_RELEASE = "mutex/force_release";
+    PLAIN_ACQUIRE = "plain/acquire";
+    PLAIN_RENEW = "plain/renew";
+    PLAIN_RELEASE = "plain/release";
+    PLAIN_FORCE_RELEASE = "plain/force_release";
+    INSPECT = "inspect";
+}

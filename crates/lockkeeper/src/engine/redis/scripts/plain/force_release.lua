@@ -1,0 +1,25 @@
+-- plain/force_release: frees the mutex whoever holds it, and signals (plain layout).
+--
+-- KEYS[1]  the lock
+-- KEYS[2]  the signal channel
+--
+-- Reply    {0, server time, subscribers told}    freed
+--          {1, server time}                      there was nothing to free
+--          {3, server time, kind}                the key is something else
+--
+-- Cost     4 commands, O(1) and O(subscribers). The token record stays, so tokens go on rising.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local kind = redis.call('TYPE', KEYS[1]).ok
+if kind == 'none' then
+  return {1, now}
+end
+if kind == 'hash' and redis.call('HEXISTS', KEYS[1], 'mode') == 1 then
+  kind = 'read-write lock'
+end
+if kind ~= 'string' then
+  return {3, now, kind}
+end
+redis.call('DEL', KEYS[1])
+local told = redis.pcall('PUBLISH', KEYS[2], '0')
+return {0, now, type(told) == 'number' and told or 0}
