@@ -1,6 +1,7 @@
 //! Distributed locks and synchronizers on Redis and Valkey.
 
 pub mod blocking;
+pub mod redis;
 
 mod base;
 mod engine;

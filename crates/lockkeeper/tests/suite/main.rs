@@ -1,3 +1,5 @@
 //! The test suite of the library: one binary, one module a concern. `tests/README.md` tells which case is which test.
 
 mod conformance;
+mod observing;
+mod virtual_time;

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use super::waiter::{Wait, Waited, Waiter};
 use super::{Budget, LocalQueue, Phase, Request, Takeover, Turn};
 use crate::base::clock::Moment;
@@ -26,7 +28,8 @@ impl LocalQueue {
     pub(crate) async fn acquire(self: &Arc<Self>, request: &Request) -> Result<Arc<Turn>, Error> {
         self.core.check_open()?;
         let started = self.core.now();
-        let result = self.acquire_from(request, started).await;
+        let span = tracing::debug_span!("lock", name = %self.target.name);
+        let result = self.acquire_from(request, started).instrument(span).await;
         self.account(request, started, &result);
         result
     }

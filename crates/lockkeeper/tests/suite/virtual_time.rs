@@ -1,0 +1,142 @@
+//! The embedded engine honours tokio's paused clock: hours pass in no time, and nothing sleeps for real.
+
+use std::time::Duration;
+
+use lockkeeper::{Error, HoldState, Keeper, Lease, LossReason, Polling};
+use tokio::time::{Instant, advance};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_renewed_hold_lives_through_hours_and_a_fixed_one_does_not() {
+    let keeper = Keeper::embedded();
+    let other = keeper.embedded_peer().unwrap();
+    let renewed = keeper.mutex("renewed").lock().await.unwrap();
+    let fixed = keeper
+        .mutex("fixed")
+        .lease(Lease::fixed(60 * SECOND))
+        .lock()
+        .await
+        .unwrap();
+    advance(5 * 3600 * SECOND).await;
+    assert_eq!(renewed.state(), HoldState::Held);
+    assert!(renewed.remaining() > 18 * SECOND);
+    assert_eq!(fixed.state(), HoldState::Lost(LossReason::DeadlinePassed));
+    assert!(matches!(
+        other.mutex("renewed").try_lock().await,
+        Err(Error::Busy { .. })
+    ));
+    assert!(other.mutex("fixed").try_lock().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_holder_stops_before_the_key_expires() {
+    let keeper = Keeper::embedded();
+    let other = keeper.embedded_peer().unwrap();
+    let guard = keeper
+        .mutex("margin")
+        .lease(Lease::fixed(10 * SECOND))
+        .lock()
+        .await
+        .unwrap();
+    let started = Instant::now();
+    let lost = guard.lost();
+    let waiting = tokio::spawn(async move {
+        let _guard = other.mutex("margin").lock().await.unwrap();
+        started.elapsed()
+    });
+    assert_eq!(lost.await, LossReason::DeadlinePassed);
+    let stopped = started.elapsed();
+    let taken = waiting.await.unwrap();
+    // A second of margin and 102 ms of drift lie between the two.
+    assert!(
+        stopped >= Duration::from_millis(8897) && stopped <= Duration::from_millis(8900),
+        "{stopped:?}"
+    );
+    assert!(
+        taken >= 10 * SECOND && taken <= Duration::from_millis(10_003),
+        "{taken:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_takes_exactly_its_budget() {
+    let keeper = Keeper::embedded();
+    let other = keeper.embedded_peer().unwrap();
+    let _guard = keeper.mutex("budget").lock().await.unwrap();
+    for mutex in [keeper.mutex("budget"), other.mutex("budget")] {
+        let started = Instant::now();
+        let refused = mutex.wait(90 * SECOND).lock().await;
+        assert!(matches!(refused, Err(Error::TimedOut { .. })), "{refused:?}");
+        let waited = started.elapsed();
+        assert!(
+            waited >= 90 * SECOND && waited < 90 * SECOND + Duration::from_millis(3),
+            "{waited:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_hold_is_kept_to() {
+    let keeper = Keeper::embedded();
+    let guard = keeper.mutex("hung").longest_hold(100 * SECOND).lock().await.unwrap();
+    let started = Instant::now();
+    assert_eq!(guard.lost().await, LossReason::LongestHoldReached);
+    assert!(started.elapsed() >= 100 * SECOND && started.elapsed() < 101 * SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn polling_pauses_as_it_was_told() {
+    let keeper = Keeper::embedded();
+    let other = keeper.embedded_peer().unwrap();
+    let _guard = keeper.mutex("polled").lock().await.unwrap();
+    let started = Instant::now();
+    let polling = Polling::every(10 * SECOND).attempts(4);
+    let refused = other.mutex("polled").polling(polling).lock().await;
+    assert!(
+        matches!(refused, Err(Error::AttemptsUsedUp { attempts: 4, .. })),
+        "{refused:?}"
+    );
+    // Three pauses, each with up to a tenth of jitter.
+    assert!(
+        started.elapsed() >= 30 * SECOND && started.elapsed() <= 34 * SECOND,
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_is_cancelled_at_the_deadline_and_its_value_kept_before() {
+    let keeper = Keeper::embedded();
+    let mutex = keeper.mutex("work").lease(Lease::fixed(10 * SECOND));
+    let started = Instant::now();
+    let ran = mutex.run(|_| tokio::time::sleep(60 * SECOND)).await.unwrap();
+    assert_eq!((ran.value, ran.lost), (None, Some(LossReason::DeadlinePassed)));
+    assert!(started.elapsed() < 10 * SECOND);
+    let ran = mutex
+        .run(|_| async { tokio::time::sleep(5 * SECOND).await })
+        .await
+        .unwrap();
+    assert_eq!((ran.value, ran.lost), (Some(()), None));
+}
+
+/// An inner guard that outlives its name's other users, local waiters, a lost holder: each ends at the right virtual moment.
+#[tokio::test(start_paused = true)]
+async fn local_waiters_take_over_when_the_holders_lease_ends() {
+    let keeper = Keeper::embedded();
+    let mutex = keeper.mutex("takeover").lease(Lease::fixed(10 * SECOND));
+    let guard = mutex.lock().await.unwrap();
+    let started = Instant::now();
+    let next = mutex.lock().await.unwrap();
+    assert!(
+        started.elapsed() >= 10 * SECOND && started.elapsed() < 11 * SECOND,
+        "{:?}",
+        started.elapsed()
+    );
+    assert!(next.token() > guard.token());
+    assert!(matches!(
+        guard.unlock().await,
+        Err(Error::Lost(LossReason::DeadlinePassed))
+    ));
+    assert_eq!(next.state(), HoldState::Held);
+}
