@@ -5,6 +5,7 @@
 
 mod moves;
 mod sides;
+mod tally;
 mod walk;
 
 use std::fmt::Debug;
@@ -14,10 +15,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lockkeeper_testkit::RedisServer;
 
 use self::moves::Moves;
+use self::tally::Tally;
 use self::walk::{Disagreement, Walk};
 use crate::engine::Step;
 
 const STEPS: u64 = 100_000;
+
+const WALKS: u32 = 4;
 
 /// Within so many steps each planted difference must show.
 const STEPS_TO_FIND: u64 = 5_000;
@@ -39,26 +43,35 @@ fn seed() -> u64 {
     seed
 }
 
-/// Walks so many steps; the embedded engine is given each step as `altered` leaves it.
-async fn walk(server: &RedisServer, seed: u64, steps: u64, altered: fn(&mut Step)) -> Result<Walk, Disagreement> {
-    let mut moves = Moves::new(seed);
-    let mut walk = Walk::begin(server, moves.targets(), altered).await;
+/// Walks so many steps; the embedded engine is given each step as `altered` leaves it. Walks with different numbers share
+/// a server without meeting.
+async fn walk(
+    server: &RedisServer,
+    number: u32,
+    seed: u64,
+    steps: u64,
+    altered: fn(&mut Step),
+) -> Result<Tally, Disagreement> {
+    let mut moves = Moves::new(number, seed.wrapping_add(number.into()));
+    let mut walk = Walk::begin(server, number, moves.targets(), altered).await;
     for _ in 0..steps {
         let next = moves.next();
         walk.make(&next, &mut moves).await?;
     }
-    walk.end().await?;
-    Ok(walk)
+    walk.end().await
 }
 
 #[tokio::test]
 async fn both_engines_answer_alike() {
     let (seed, steps) = (seed(), setting("LOCKKEEPER_STEPS").unwrap_or(STEPS));
     let server = RedisServer::start();
-    let outcome = walk(&server, seed, steps, |_| ()).await;
-    let walk = outcome.unwrap_or_else(|disagreement| panic!("LOCKKEEPER_SEED={seed}\n{disagreement}"));
-    println!("{walk}");
-    walk.assert_it_saw_everything(steps);
+    // Several at once, so that the server need not wait for us nor we for it.
+    let walks = (0..WALKS).map(|number| walk(&server, number, seed, steps.div_ceil(WALKS.into()), |_| ()));
+    let outcomes = futures_util::future::try_join_all(walks).await;
+    let tallies = outcomes.unwrap_or_else(|disagreement| panic!("LOCKKEEPER_SEED={seed}\n{disagreement}"));
+    let tally = Tally::sum(tallies);
+    println!("{tally}");
+    tally.assert_it_saw_everything(steps);
 }
 
 /// What a script might do wrong, done to the embedded engine instead.
@@ -118,7 +131,7 @@ async fn every_planted_difference_is_found() {
     let seed = seed();
     let server = RedisServer::start();
     for (difference, altered) in PLANTED {
-        let found = walk(&server, seed, STEPS_TO_FIND, altered).await;
+        let found = walk(&server, 0, seed, STEPS_TO_FIND, altered).await;
         assert!(found.is_err(), "not found in {STEPS_TO_FIND} steps: {difference}");
     }
 }

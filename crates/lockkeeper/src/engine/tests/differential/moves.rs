@@ -87,10 +87,11 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    pub(super) fn new(seed: u64) -> Self {
+    /// The names are those of the walk with this number alone.
+    pub(super) fn new(walk: u32, seed: u64) -> Self {
         let targets = NAMES.iter().flat_map(|name| {
             [Layout::Redisson, Layout::Plain].map(|layout| {
-                let name = Name::new(name).expect("these are good names");
+                let name = Name::new(&format!("{name}/{walk}")).expect("these are good names");
                 Arc::new(MutexTarget::new(layout, name))
             })
         });

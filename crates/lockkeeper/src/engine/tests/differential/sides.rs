@@ -41,10 +41,10 @@ pub(super) struct Sides {
 
 impl Sides {
     /// Both empty.
-    pub(super) async fn begin(server: &RedisServer) -> Self {
-        let mut connection = server.connection().await;
-        let () = redis::cmd("FLUSHALL").query_async(&mut connection).await.unwrap();
-        let config = RedisConfig::from_url(&server.url()).unwrap();
+    pub(super) async fn begin(server: &RedisServer, database: u32) -> Self {
+        let mut connection = server.connection_for_db(database).await;
+        let () = redis::cmd("FLUSHDB").query_async(&mut connection).await.unwrap();
+        let config = RedisConfig::from_url(&server.url_for_db(database)).unwrap();
         let redis = RedisEngine::connect(config, Arc::new(SystemClock), Handle::current());
         let redis = redis.await.unwrap_or_else(|error| panic!("{error}"));
         let (seconds, microseconds): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await.unwrap();
@@ -123,7 +123,7 @@ impl Sides {
     }
 
     pub(super) async fn clear(&mut self) {
-        let () = redis::cmd("FLUSHALL").query_async(&mut self.connection).await.unwrap();
+        let () = redis::cmd("FLUSHDB").query_async(&mut self.connection).await.unwrap();
         self.embedded.clear();
     }
 

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,16 +7,12 @@ use lockkeeper_testkit::{RedisServer, wait_until};
 
 use super::moves::{Move, Moves};
 use super::sides::Sides;
-use crate::engine::{
-    Acquired, Cause, Engine, Lane, MutexTarget, Released, Renewed, Reply, Step, StepError, Subscription,
-};
+use super::tally::Tally;
+use crate::engine::{Acquired, Cause, Engine, Lane, MutexTarget, Reply, Step, StepError, Subscription};
 
 /// Times left may differ by this: a script may be held up between the moment by which the server counts expiries and the
 /// moment that it tells.
 const TOLERANCE: u64 = 50;
-
-/// A clear disagreement is more than this, and must be rare: milliseconds are counted down here and up there.
-const ROUNDING: u64 = 2;
 
 /// When a key ends so close to a step, either answer is right.
 const UNSURE: Duration = Duration::from_millis(TOLERANCE + 10);
@@ -44,18 +40,19 @@ pub(super) struct Walk {
     sides: Sides,
     altered: fn(&mut Step),
     history: VecDeque<String>,
-    /// How often which reply was seen.
-    replies: BTreeMap<&'static str, u64>,
-    times: u64,
-    inexact_times: u64,
-    started_over: u64,
+    tally: Tally,
     heard: Vec<[Subscription; 2]>,
     counts: Vec<[u64; 2]>,
 }
 
 impl Walk {
-    pub(super) async fn begin(server: &RedisServer, targets: &[Arc<MutexTarget>], altered: fn(&mut Step)) -> Self {
-        let sides = Sides::begin(server).await;
+    pub(super) async fn begin(
+        server: &RedisServer,
+        number: u32,
+        targets: &[Arc<MutexTarget>],
+        altered: fn(&mut Step),
+    ) -> Self {
+        let sides = Sides::begin(server, number).await;
         let mut heard = Vec::new();
         // Some channels have a listener and some have none.
         for target in targets.iter().step_by(3) {
@@ -79,10 +76,7 @@ impl Walk {
             sides,
             altered,
             history: VecDeque::new(),
-            replies: BTreeMap::new(),
-            times: 0,
-            inexact_times: 0,
-            started_over: 0,
+            tally: Tally::default(),
             heard,
             counts,
         }
@@ -129,7 +123,7 @@ impl Walk {
         }
         if self.sides.embedded.is_near_an_expiry(UNSURE) {
             // This machine was held up until something ended just now.
-            self.started_over += 1;
+            self.tally.started_over += 1;
             self.sides.clear().await;
             return Ok(());
         }
@@ -141,7 +135,7 @@ impl Walk {
         if let (Step::Acquire(acquire), Ok(Reply::Acquired(Acquired::Granted { .. }))) = (step, &told) {
             moves.note_granted(&acquire.target, &acquire.owner);
         }
-        self.count(&told);
+        self.tally.count(&told);
         if let Some(line) = self.history.back_mut() {
             *line += &format!(": {told:?}");
         }
@@ -184,7 +178,7 @@ impl Walk {
     }
 
     /// Every signal that the embedded engine gave must have come from the server too, and no other.
-    pub(super) async fn end(&mut self) -> Result<(), Disagreement> {
+    pub(super) async fn end(self) -> Result<Tally, Disagreement> {
         for (pair, counts) in self.heard.iter().zip(&self.counts) {
             let since = |side: usize| pair[side].channel().count() - counts[side];
             let expected = since(1);
@@ -197,7 +191,7 @@ impl Walk {
                 return Err(self.disagree(format!("redis sent {} instead of {what}", since(0))));
             }
         }
-        Ok(())
+        Ok(self.tally)
     }
 
     fn times_agree(&mut self, told: &[Option<u64>], expected: &[Option<u64>]) -> bool {
@@ -205,8 +199,7 @@ impl Walk {
             && told.iter().zip(expected).all(|pair| match pair {
                 (Some(told), Some(expected)) => {
                     let difference = told.abs_diff(*expected);
-                    self.times += 1;
-                    self.inexact_times += u64::from(difference > ROUNDING);
+                    self.tally.note_time(difference);
                     difference <= TOLERANCE
                 }
                 (told, expected) => told == expected,
@@ -229,69 +222,5 @@ impl Walk {
             _ => {}
         }
         (outcome, times)
-    }
-
-    fn count(&mut self, outcome: &Result<Reply, StepError>) {
-        let mut count = |what| *self.replies.entry(what).or_default() += 1;
-        match outcome {
-            Ok(Reply::Acquired(Acquired::Granted { .. })) => count("granted"),
-            Ok(Reply::Acquired(Acquired::Busy { .. })) => count("busy"),
-            Ok(Reply::Renewed(entries)) => entries.iter().for_each(|entry| match entry {
-                Ok(Renewed::Held) => count("renewed"),
-                Ok(Renewed::Gone) => count("gone"),
-                Err(_) => count("renewal failed"),
-            }),
-            Ok(Reply::Released(Released::Freed { receivers: 0 })) => count("freed unheard"),
-            Ok(Reply::Released(Released::Freed { .. })) => count("freed heard"),
-            Ok(Reply::Released(Released::NotThere)) => count("not there"),
-            Ok(Reply::ForceReleased(true)) => count("forced"),
-            Ok(Reply::ForceReleased(false)) => count("nothing to force"),
-            Ok(Reply::Inspected(_)) => count("inspected"),
-            Err(StepError {
-                cause: Cause::WrongKind(_),
-                ..
-            }) => count("wrong kind"),
-            Err(StepError {
-                cause: Cause::Refused(..),
-                ..
-            }) => count("refused"),
-            Err(_) => count("no answer"),
-        }
-    }
-
-    /// A walk that met too little proves nothing.
-    pub(super) fn assert_it_saw_everything(&self, steps: u64) {
-        let common = [
-            "granted",
-            "busy",
-            "renewed",
-            "gone",
-            "freed heard",
-            "freed unheard",
-            "not there",
-            "inspected",
-        ];
-        for reply in common {
-            assert!(self.seen(reply) * 200 >= steps, "too few of {reply}: {self}");
-        }
-        for reply in ["forced", "nothing to force", "wrong kind", "refused"] {
-            assert!(self.seen(reply) * 2000 >= steps, "too few of {reply}: {self}");
-        }
-        assert!(self.started_over * 100 <= steps, "started over too often: {self}");
-        assert!(self.inexact_times * 50 <= self.times, "times differ too often: {self}");
-    }
-
-    fn seen(&self, reply: &str) -> u64 {
-        self.replies.get(reply).copied().unwrap_or(0)
-    }
-}
-
-impl fmt::Display for Walk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?}, of {} times left {} differed by more than {ROUNDING} ms, started over {} times",
-            self.replies, self.times, self.inexact_times, self.started_over
-        )
     }
 }
