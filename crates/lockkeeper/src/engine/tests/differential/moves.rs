@@ -258,7 +258,8 @@ impl Moves {
                 life: Some(self.lease()),
             };
         }
-        let near_the_end = (1_u64 << 53) - self.random.u64(0..2 * u64::from(LARGEST_BLOCK));
+        let before_the_end = [3, 2 * u64::from(LARGEST_BLOCK)][self.random.usize(0..2)];
+        let near_the_end = (1_u64 << 53) - self.random.u64(0..before_the_end);
         let value = match self.random.u32(0..8) {
             0 | 1 => Foreign::Text(self.random.u64(0..1_000).to_string()),
             2..=4 => Foreign::Text(
@@ -266,7 +267,7 @@ impl Moves {
                     .u64(4_000_000_000_000_000..5_000_000_000_000_000)
                     .to_string(),
             ),
-            5 => Foreign::Text(near_the_end.to_string()),
+            4 | 5 => Foreign::Text(near_the_end.to_string()),
             6 => Foreign::Text(["", "+5", "-5", "1e3", "18446744073709551616"][self.random.usize(0..5)].to_owned()),
             _ => Foreign::List,
         };
