@@ -84,6 +84,22 @@ impl EmbeddedEngine {
         })
     }
 
+    /// Takes over the lives, in milliseconds, of those keys whose own differs by no more than `within`.
+    pub(crate) fn adopt_lives(&self, lives: &BTreeMap<String, Option<u64>>, within: Duration) {
+        self.with_state(|state, now| {
+            for (key, life) in lives {
+                let Some(entry) = state.keyspace.get(key, now) else {
+                    continue;
+                };
+                if let (Some(present), Some(life)) = (entry.time_left(now), *life)
+                    && Duration::from_millis(present.abs_diff(life)) <= within
+                {
+                    entry.expiry = Some(now.at.plus(Duration::from_millis(life)));
+                }
+            }
+        });
+    }
+
     pub(crate) fn clear(&self) {
         self.with_state(|state, _| state.keyspace = Keyspace::default());
     }

@@ -305,7 +305,7 @@ fn tokens_end_below_two_to_the_53rd_with_nothing_changed() {
     let put = |text: String| {
         stage
             .engine
-            .put_foreign(&target.peer_token_key, Foreign::Text(text), None)
+            .put_foreign(&target.peer_token_key, Foreign::Text(text), None);
     };
     put((last - 5).to_string());
     assert!(is_exhausted(&stage.acquire(&target, &owner, 1000, 6).unwrap_err()));
@@ -515,7 +515,7 @@ fn inspection_tells_the_higher_of_both_tokens() {
     let put = |text: &str| {
         stage
             .engine
-            .put_foreign(&target.peer_token_key, Foreign::Text(text.to_owned()), None)
+            .put_foreign(&target.peer_token_key, Foreign::Text(text.to_owned()), None);
     };
     put("7");
     assert_eq!(stage.inspect(&target).token, Some(7));

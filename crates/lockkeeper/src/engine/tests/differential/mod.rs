@@ -23,6 +23,9 @@ const STEPS: u64 = 100_000;
 
 const WALKS: u32 = 4;
 
+/// What is done to a step before the embedded engine is given it.
+type Alteration = fn(&mut Step);
+
 /// Within so many steps each planted difference must show.
 const STEPS_TO_FIND: u64 = 5_000;
 
@@ -50,7 +53,7 @@ async fn walk(
     number: u32,
     seed: u64,
     steps: u64,
-    altered: fn(&mut Step),
+    altered: Alteration,
 ) -> Result<Tally, Disagreement> {
     let mut moves = Moves::new(number, seed.wrapping_add(number.into()));
     let mut walk = Walk::begin(server, number, moves.targets(), altered).await;
@@ -75,7 +78,7 @@ async fn both_engines_answer_alike() {
 }
 
 /// What a script might do wrong, done to the embedded engine instead.
-const PLANTED: [(&str, fn(&mut Step)); 9] = [
+const PLANTED: [(&str, Alteration); 9] = [
     ("a lease of a second more", |step| {
         if let Step::Acquire(acquire) = step {
             acquire.lease += 1000;

@@ -262,7 +262,7 @@ impl Moves {
         let near_the_end = (1_u64 << 53) - self.random.u64(0..before_the_end);
         let value = match self.random.u32(0..8) {
             0 | 1 => Foreign::Text(self.random.u64(0..1_000).to_string()),
-            2..=4 => Foreign::Text(
+            2 | 3 => Foreign::Text(
                 self.random
                     .u64(4_000_000_000_000_000..5_000_000_000_000_000)
                     .to_string(),
