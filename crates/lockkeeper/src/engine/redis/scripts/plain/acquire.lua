@@ -85,7 +85,8 @@ if peer then
   last = math.max(last, tonumber(peer))
 end
 local first = math.max(last + 1, now)
-last = first + size - 1
+-- Grouped so that every number on the way is exact.
+last = first + (size - 1)
 if last >= 9007199254740992 then
   return redis.error_reply(exhausted)
 end
