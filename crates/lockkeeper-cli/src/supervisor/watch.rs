@@ -12,6 +12,7 @@ use super::waker::Waker;
 use crate::commands::complain;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
+use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
 use std::io;
 
@@ -270,7 +271,9 @@ fn how(refusal: Option<io::Error>, status: Option<WaitIdStatus>) -> How {
 fn wait(leader: WaitId<'static>, options: WaitIdOptions) -> io::Result<Option<WaitIdStatus>> {
     loop {
         match waitid(leader.clone(), options) {
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
+            // A process that has ended has no stops to tell any more.
+            Err(Errno::CHILD) if !options.contains(WaitIdOptions::EXITED) => return Ok(None),
             other => return Ok(other?),
         }
     }

@@ -8,6 +8,7 @@ use lockkeeper_cli::supervisor::Moment;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
 pub(crate) const TESTS: &[Test] = &[
     (
@@ -24,8 +25,12 @@ pub(crate) const TESTS: &[Test] = &[
         the_command_learns_about_its_hold,
     ),
     (
-        "the_command_leads_its_own_group_with_clean_signals",
-        the_command_leads_its_own_group_with_clean_signals,
+        "the_command_leads_its_own_group",
+        the_command_leads_its_own_group,
+    ),
+    (
+        "the_command_has_the_callers_signal_settings",
+        the_command_has_the_callers_signal_settings,
     ),
     (
         "no_descriptor_of_ours_is_left_in_the_command",
@@ -108,30 +113,46 @@ fn the_command_learns_about_its_hold() {
     );
 }
 
-fn the_command_leads_its_own_group_with_clean_signals() {
-    let script = "echo $$ $(ps -o pgid= -p $$); exec grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status";
-    let output = text(&Stage::new(AMPLE, 100).script(script).end().stdout);
-    let mut lines = output.lines();
-    let numbers: Vec<_> = lines.next().expect("a line").split_whitespace().collect();
-    assert_eq!(numbers[0], numbers[1], "leader of its group");
-    for line in lines {
-        let mask = line.split_whitespace().nth(1).expect("a mask");
-        assert_eq!(u64::from_str_radix(mask, 16), Ok(0), "{line}");
+fn the_command_leads_its_own_group() {
+    let output = text(
+        &Stage::new(AMPLE, 100)
+            .script("echo $$ $(ps -o pgid= -p $$)")
+            .end()
+            .stdout,
+    );
+    let numbers: Vec<_> = output.split_whitespace().collect();
+    assert_eq!(numbers[0], numbers[1]);
+}
+
+/// What a command prints under the supervisor and without it, both below another program.
+fn both_ways(above: &[&str], command: &[&str]) -> [String; 2] {
+    let supervised = Stage::new(AMPLE, 100).start_below(above, command).end();
+    let words = [above, command].concat();
+    let direct = Command::new(words[0])
+        .args(&words[1..])
+        .stdin(Stdio::piped())
+        .output()
+        .expect("run");
+    [text(&supervised.stdout), text(&direct.stdout)]
+}
+
+fn the_command_has_the_callers_signal_settings() {
+    for option in [
+        "--ignore-signal=HUP",
+        "--ignore-signal=TSTP",
+        "--block-signal=USR2",
+        "--default-signal=INT",
+    ] {
+        let command = ["grep", "-E", "^Sig(Blk|Ign|Cgt)", "/proc/self/status"];
+        let [supervised, direct] = both_ways(&["env", option], &command);
+        assert_eq!(supervised, direct, "{option}");
+        assert_eq!(direct.lines().count(), 3);
     }
 }
 
 fn no_descriptor_of_ours_is_left_in_the_command() {
-    let output = text(
-        &Stage::new(AMPLE, 100)
-            .start(&["ls", "/proc/self/fd"])
-            .end()
-            .stdout,
-    );
-    // Those of the standard streams, and the one with which `ls` reads the folder.
-    assert_eq!(
-        output.split_whitespace().collect::<Vec<_>>(),
-        ["0", "1", "2", "3"]
-    );
+    let [supervised, direct] = both_ways(&["env"], &["ls", "/proc/self/fd"]);
+    assert_eq!(supervised, direct);
 }
 
 fn a_caller_that_ignores_child_signals_does_no_harm() {

@@ -1,9 +1,10 @@
 //! Signals to the supervisor.
 
 use crate::Test;
-use crate::processes::runs;
+use crate::processes::{eventually, guardian, is_stopped, runs};
 use crate::stage::{AMPLE, Stage, text};
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 pub(crate) const TESTS: &[Test] = &[
     ("signals_are_passed_on", signals_are_passed_on),
@@ -93,7 +94,7 @@ fn a_signal_ends_the_wait_for_the_lock() {
         let stage = Stage::new(AMPLE, 100);
         stage.touch("busy");
         let mut running = stage.script("echo >started");
-        crate::processes::eventually("the wait", || stage.path("waiting").exists());
+        eventually("the wait", || stage.path("waiting").exists());
         running.signal(signal);
         assert_eq!(running.code(), Some(128 + signal as i32));
         assert!(
@@ -121,16 +122,19 @@ fn an_ignored_hangup_stays_ignored() {
 fn a_stopped_command_without_a_terminal_keeps_its_hold() {
     let stage = Stage::new(AMPLE, 100);
     // In a session without a terminal nobody would continue the supervisor, so it must not stop.
-    let script = "echo $$ >ready; kill -STOP $$; exit 6";
-    let mut running = stage.start_below(&["setsid", "--wait"], &["sh", "-c", script]);
-    let command = stage.await_processes("ready")[0];
-    crate::processes::eventually("the stop", || crate::processes::is_stopped(command));
-    let shell = running.number();
-    assert!(
-        !crate::processes::children(shell)
-            .into_iter()
-            .any(crate::processes::is_stopped)
-    );
-    let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(command), Signal::SIGCONT);
+    let script = "echo $PPID $$ >ready; kill -STOP $$; exit 6";
+    let running = stage.start_below(&["setsid", "--wait"], &["sh", "-c", script]);
+    let processes = stage.await_processes("ready");
+    let (supervisor, command) = (processes[0], processes[1]);
+    eventually("the stop", || is_stopped(command));
+    // A supervisor that had stopped would not replace its guardian.
+    eventually("the guardian", || guardian(supervisor).is_some());
+    let first = guardian(supervisor).expect("a guardian");
+    kill(Pid::from_raw(first), Signal::SIGKILL).expect("killed");
+    eventually("another guardian", || {
+        guardian(supervisor).is_some_and(|now| now != first)
+    });
+    assert!(is_stopped(command));
+    kill(Pid::from_raw(command), Signal::SIGCONT).expect("continued");
     assert_eq!(running.code(), Some(6));
 }

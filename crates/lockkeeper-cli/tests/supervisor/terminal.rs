@@ -79,7 +79,6 @@ fn an_interrupt_key_reaches_the_command_once() {
     screen.type_keys(INTERRUPT);
     stage.await_file("ints");
     screen.type_line("go");
-    screen.type_line("go");
     screen.expect_code(5);
     assert_eq!(stage.read("ints"), "int\n");
 
