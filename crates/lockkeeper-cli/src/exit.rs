@@ -31,14 +31,14 @@ pub enum Exit {
 /// The table for `--help` and the man page.
 pub const TABLE: &str = "\
 Exit codes:
-  0    success, or what COMMAND itself returned
-  1    another failure
-  64   bad usage
-  69   server unreachable
-  75   lock not acquired in time
-  79   lock lost while COMMAND ran
-  126  COMMAND cannot be executed
-  127  COMMAND not found
+  0      success, or what COMMAND itself returned
+  1      another failure
+  64     bad usage
+  69     server unreachable
+  75     lock not acquired in time
+  79     lock lost while COMMAND ran
+  126    COMMAND cannot be executed
+  127    COMMAND not found
   128+n  ended by signal n (COMMAND, or the wait for the lock)";
 
 impl Exit {

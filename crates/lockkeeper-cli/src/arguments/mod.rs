@@ -10,7 +10,7 @@ mod usage;
 pub use demo::{DemoArguments, Strategy};
 pub use duration::parse_duration;
 pub use lock::{ShowArguments, UnlockArguments};
-pub use run::{Layout, RunArguments};
+pub use run::{Layout, RUN_NOTES, RunArguments};
 pub use server::{PASSWORD_VARIABLE, Secret, Server, ServerArguments, ServerError, hide_passwords};
 pub use usage::{UsageProblem, command, parse};
 

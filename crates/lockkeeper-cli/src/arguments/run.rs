@@ -15,16 +15,17 @@ pub enum Layout {
     Plain,
 }
 
-const ENVIRONMENT: &str = "\
+/// What `run --help` and the manual tell beyond the options. Indented lines are a table.
+pub const RUN_NOTES: &str = "\
 COMMAND runs directly, without a shell, in a process group of its own, with our standard input, output and \
 error. Signals sent to lockkeeper are passed on to that group. It finds in its environment:
 
   LOCKKEEPER_NAME       the lock's name
-  LOCKKEEPER_TOKEN      the fencing token: hand it to the resource, which should refuse lower ones
+  LOCKKEEPER_TOKEN      the fencing token; a resource should refuse lower ones
   LOCKKEEPER_OWNER      the owner text that marks this hold on the server
-  LOCKKEEPER_DEADLINE   when the hold ends unless renewed, in milliseconds of the boot-time clock
-                        (CLOCK_BOOTTIME; /proc/uptime shows the same clock in seconds)
-  LOCKKEEPER_REMAINING  the milliseconds left until then when COMMAND was started
+  LOCKKEEPER_DEADLINE   when the hold ends unless renewed: milliseconds on
+                        the clock that /proc/uptime shows (CLOCK_BOOTTIME)
+  LOCKKEEPER_REMAINING  milliseconds left until then when COMMAND was started
 
 Both times are those of the start: renewals move the deadline on. If the lock is lost, COMMAND's group gets \
 TERM, and KILL before the lock can expire on the server. If lockkeeper is killed or stands still for too \
@@ -34,9 +35,13 @@ escapes this. The lock is freed when COMMAND itself ends; processes that it leav
 A password belongs in LOCKKEEPER_PASSWORD or a file (--password-file), since other users can read command \
 lines with ps. One that stands in --url is moved to the environment at once, but was visible for a moment.";
 
+fn long_help() -> String {
+    format!("{RUN_NOTES}\n\n{}", crate::exit::TABLE)
+}
+
 /// `lockkeeper run`.
 #[derive(Debug, Args)]
-#[command(after_long_help = ENVIRONMENT, after_help = crate::exit::TABLE)]
+#[command(after_long_help = long_help(), after_help = crate::exit::TABLE)]
 pub struct RunArguments {
     /// Which server.
     #[command(flatten)]

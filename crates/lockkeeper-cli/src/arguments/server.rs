@@ -12,9 +12,10 @@ const URL_OPTIONS: [&str; 2] = ["--url", "--redis"];
 /// The options that name a server.
 #[derive(Args)]
 pub struct ServerArguments {
-    /// The server's address: redis://[user@]host[:port][/database], rediss://.., unix:///path
+    /// The server's address.
     #[arg(
         long,
+        help = "The server's address: redis://[user@]host[:port][/database], rediss://.., unix:///path",
         env = "LOCKKEEPER_URL",
         hide_env_values = true,
         value_name = "URL",

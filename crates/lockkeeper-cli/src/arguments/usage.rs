@@ -24,14 +24,22 @@ impl UsageProblem {
         })
     }
 
+    /// The exit code for it.
+    #[must_use]
+    pub fn exit(&self) -> Exit {
+        if self.0.use_stderr() {
+            Exit::Usage
+        } else {
+            Exit::Success
+        }
+    }
+
     /// Prints the problem (standard error) or the help asked for (standard output).
     #[must_use]
     pub fn report(&self) -> Exit {
-        let printed = self.0.print();
-        match (self.0.use_stderr(), printed) {
-            (true, _) => Exit::Usage,
-            (false, Ok(())) => Exit::Success,
-            (false, Err(_)) => Exit::Failure,
+        match (self.exit(), self.0.print()) {
+            (Exit::Success, Err(_)) => Exit::Failure,
+            (exit, _) => exit,
         }
     }
 }
@@ -86,7 +94,7 @@ mod tests {
 
     fn read(line: &str) -> Result<Arguments, Exit> {
         let words = std::iter::once("lockkeeper").chain(line.split(' '));
-        parse(words.map(Into::into)).map_err(|problem| problem.report())
+        parse(words.map(Into::into)).map_err(|problem| problem.exit())
     }
 
     fn run(line: &str) -> RunArguments {

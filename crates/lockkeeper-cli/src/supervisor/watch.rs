@@ -99,7 +99,7 @@ impl<'a, H: Hold> Watch<'a, H> {
                     return self.alarm.set(Some(next_look(now, stop_at)));
                 }
                 Standing::Held { kill_at, .. } | Standing::Lost { kill_at } => {
-                    self.begin_stopping(kill_at)
+                    self.begin_stopping(kill_at);
                 }
             }
         }

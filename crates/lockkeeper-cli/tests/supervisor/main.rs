@@ -8,7 +8,9 @@ mod loss;
 mod passing;
 mod processes;
 mod rehearsal;
+mod resting;
 mod screen;
+mod secrecy;
 mod signals;
 mod stage;
 mod terminal;
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
     match words.split_first() {
         Some((part, rest)) if part == rehearsal::PART => return rehearsal::play(rest),
         Some((part, rest)) if part == screen::PART => return screen::open_session(rest),
+        Some((part, _)) if part == secrecy::PART => return secrecy::show_ourselves(),
         _ => {}
     }
     let tests = [
@@ -35,6 +38,8 @@ fn main() -> ExitCode {
         loss::TESTS,
         guarding::TESTS,
         terminal::TESTS,
+        resting::TESTS,
+        secrecy::TESTS,
     ]
     .concat();
     let trials = tests.into_iter().map(|(name, test): Test| {

@@ -1,7 +1,8 @@
 //! A stand-in for `lockkeeper run`: the real supervisor under a hold that lives in this process.
 //!
 //! `PART FOLDER LEASE_MS MARGIN_MS (renewed|fixed) COMMAND...`. In the folder, the file `busy` keeps the lock from
-//! being acquired, `waiting` appears when the wait has begun, and `lose` loses the hold.
+//! being acquired, `waiting` appears when the wait has begun, `lose` loses the hold, and `rest` holds the number of
+//! milliseconds for which the hold is kept at least.
 
 use lockkeeper_cli::exit::Exit;
 use lockkeeper_cli::supervisor::{
@@ -77,6 +78,9 @@ pub(crate) fn play(words: &[OsString]) -> ExitCode {
         milliseconds(margin),
         supervisor.waker(),
     );
+    let rest = std::fs::read_to_string(folder.join("rest"))
+        .ok()
+        .map(|text| milliseconds(&text.into()));
     thread::spawn(move || {
         acquire(&folder);
         let hold = Rehearsed {
@@ -98,18 +102,28 @@ pub(crate) fn play(words: &[OsString]) -> ExitCode {
         Waited::Gone => return Exit::Failure.into(),
     };
 
-    let deadline = Moment::now().after(hold.0.lease);
+    let start = Moment::now();
+    let deadline = start.after(hold.0.lease);
     let environment = HoldEnvironment {
         name: "jobs:nightly".into(),
         token: TOKEN,
         owner: OWNER.into(),
         deadline,
     };
-    supervisor
+    let ended = supervisor
         .run(command, &environment.variables(), &hold)
-        .expect("supervised")
-        .exit()
-        .into()
+        .expect("supervised");
+    let Some(rest) = rest.filter(|_| !ended.lost) else {
+        return ended.exit().into();
+    };
+    match supervisor
+        .rest_until(start.after(rest), &hold)
+        .expect("rested")
+    {
+        Waited::Done(()) => ended.exit().into(),
+        Waited::Interrupted(signal) => Exit::Signalled(signal).into(),
+        Waited::Gone => Exit::Lost.into(),
+    }
 }
 
 fn acquire(folder: &Path) {
