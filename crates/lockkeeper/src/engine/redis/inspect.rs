@@ -27,7 +27,7 @@ pub(super) async fn inspect(link: &Arc<Link>, name: Name, until: Instant) -> Res
     .map_err(|failure| failure.error)
 }
 
-fn inspect_call(name: Name) -> Cmd {
+pub(super) fn inspect_call(name: Name) -> Cmd {
     let target = MutexTarget::new(Layout::default(), name);
     let name = target.name.as_str();
     let mut command = script::INSPECT.call(3, 1, 3 * name.len() + 64);
