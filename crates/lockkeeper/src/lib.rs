@@ -68,6 +68,7 @@
 
 pub mod blocking;
 pub mod guide;
+pub mod redis;
 
 mod base;
 mod engine;

@@ -48,8 +48,8 @@ struct Piece {
 /// How a connection ends.
 enum End {
     Closed,
-    Reset(Option<Arc<RuleState>>),
-    Cut(Arc<RuleState>),
+    Reset(Vec<Arc<RuleState>>),
+    Cut(Vec<Arc<RuleState>>),
 }
 
 /// Takes the link out of the list of open ones, also if its task is dropped.
@@ -89,7 +89,7 @@ pub(super) async fn serve(shared: Arc<Shared>, number: u64, mut client: TcpStrea
     let _ = client.set_nodelay(true);
     let end = tokio::select! {
         biased;
-        () = link.reset.notified() => End::Reset(None),
+        () = link.reset.notified() => End::Reset(Vec::new()),
         end = link.run(&mut client, &mut server) => end,
     };
     if !matches!(end, End::Closed) {
@@ -98,12 +98,18 @@ pub(super) async fn serve(shared: Arc<Shared>, number: u64, mut client: TcpStrea
     drop(client);
     drop(registration);
     match end {
-        End::Closed | End::Reset(None) => {}
-        End::Reset(Some(rule)) => rule.note_fired(),
-        End::Cut(rule) => {
-            rule.note_fired();
+        End::Closed => {}
+        End::Reset(rules) => note_fired(&rules),
+        End::Cut(rules) => {
+            note_fired(&rules);
             drain(server).await;
         }
+    }
+}
+
+fn note_fired(rules: &[Arc<RuleState>]) {
+    for rule in rules {
+        rule.note_fired();
     }
 }
 
@@ -195,38 +201,31 @@ impl Link {
             if !self.may_pass(Way::Requests, request.map(Arc::as_ref)).await {
                 continue;
             }
-            let strike = |wanted: fn(Fault) -> bool| {
+            let due = |wanted: fn(Fault) -> bool| {
+                let request = request.map(Arc::as_ref);
                 self.shared
                     .book
-                    .due(
-                        Way::Requests,
-                        self.sight(),
-                        request.map(Arc::as_ref),
-                        wanted,
-                    )
-                    .pop()
+                    .due(Way::Requests, self.sight(), request, wanted)
             };
-            let repeat = strike(|fault| matches!(fault, Fault::RepeatRequest));
-            let cut = strike(|fault| matches!(fault, Fault::CutAfterRequest));
+            let repeats = due(|fault| matches!(fault, Fault::RepeatRequest));
+            let cuts = due(|fault| matches!(fault, Fault::CutAfterRequest));
+            let copies = if repeats.is_empty() { 1 } else { 2 };
             if let Some(request) = request {
                 let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
                 ledger.expect(request, false);
-                if repeat.is_some() {
+                if copies == 2 {
                     ledger.expect(request, true);
                 }
             }
-            let copies = if repeat.is_some() { 2 } else { 1 };
             for _ in 0..copies {
                 if !self.write(&mut server, &piece, Way::Requests).await {
                     // The server has gone; its closed side ends this connection.
                     return Ok(());
                 }
             }
-            if let Some(rule) = repeat {
-                rule.note_fired();
-            }
-            if let Some(rule) = cut {
-                return Err(End::Cut(rule));
+            note_fired(&repeats);
+            if !cuts.is_empty() {
+                return Err(End::Cut(cuts));
             }
         }
         self.stay_if_lost().await;
@@ -287,13 +286,12 @@ impl Link {
                 continue;
             }
             let swallow = |fault| matches!(fault, Fault::SwallowReplyThenReset);
-            if let Some(rule) = self
+            let swallows = self
                 .shared
                 .book
-                .due(Way::Replies, self.sight(), request, swallow)
-                .pop()
-            {
-                return Err(End::Reset(Some(rule)));
+                .due(Way::Replies, self.sight(), request, swallow);
+            if !swallows.is_empty() {
+                return Err(End::Reset(swallows));
             }
             // Replies to a client that has left are thrown away: the server must be able to finish.
             gone = gone || !self.write(&mut client, &piece, Way::Replies).await;
@@ -358,10 +356,8 @@ impl Link {
             .due(way, self.sight(), piece.request.as_deref(), |fault| {
                 matches!(fault, Fault::Drip { .. })
             });
-        if let Some(rule) = drips.first()
-            && let Fault::Drip { bytes, pause, .. } = rule.fault
-        {
-            rule.note_fired();
+        note_fired(&drips);
+        if let Some(Fault::Drip { bytes, pause, .. }) = drips.first().map(|rule| rule.fault) {
             for drop in piece.bytes.chunks(bytes) {
                 if to.write_all(drop).await.is_err() {
                     return false;

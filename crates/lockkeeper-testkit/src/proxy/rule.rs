@@ -85,6 +85,9 @@ pub(super) struct RuleState {
     pub(super) fault: Fault,
     pub(super) turns: Turns,
     seen: AtomicU64,
+    /// Strikes begun, for those who look after they felt one.
+    struck: AtomicU64,
+    /// Strikes whose effect is there, for those who wait.
     fired: watch::Sender<u64>,
     over: watch::Sender<bool>,
 }
@@ -93,11 +96,13 @@ impl RuleState {
     /// Counts a match; `true` if it is one to strike at.
     fn is_due(&self) -> bool {
         let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
-        seen >= self.turns.first
-            && self
-                .turns
-                .count
-                .is_none_or(|count| seen - self.turns.first < count)
+        let count = self.turns.count;
+        let due =
+            seen >= self.turns.first && count.is_none_or(|count| seen - self.turns.first < count);
+        if due {
+            self.struck.fetch_add(1, Ordering::SeqCst);
+        }
+        due
     }
 
     pub(super) fn note_fired(&self) {
@@ -140,6 +145,7 @@ impl RuleBook {
             fault,
             turns,
             seen: AtomicU64::new(0),
+            struck: AtomicU64::new(0),
             fired: watch::Sender::new(0),
             over: watch::Sender::new(false),
         });
@@ -205,10 +211,10 @@ impl Rule {
         );
     }
 
-    /// How often it has struck so far.
+    /// How often it has struck so far. Counted before the effect: whoever saw the effect sees the count.
     #[must_use]
     pub fn times_fired(&self) -> u64 {
-        *self.state.fired.borrow()
+        self.state.struck.load(Ordering::SeqCst)
     }
 
     /// Lets go what a hold keeps back, in order, and ends the rule. The same as [`remove`](Self::remove).

@@ -5,7 +5,7 @@ use super::Keeper;
 use crate::base::clock::{Clock, SystemClock};
 use crate::engine::embedded::EmbeddedEngine;
 use crate::engine::redis::{RedisConfig, RedisEngine};
-use crate::error::{Error, UrlError};
+use crate::error::Error;
 use crate::service::core::{Core, Settings, TurnBudget};
 use crate::service::executor::Executor;
 
@@ -133,9 +133,19 @@ impl KeeperBuilder {
     /// # Cancelling
     /// Nothing is left behind.
     pub async fn connect(self, url: &str) -> Result<Keeper, Error> {
-        let mut config = RedisConfig::from_url(url)?;
+        self.connect_with(RedisConfig::from_url(url)?).await
+    }
+
+    /// Connects with settings that are Redis' own: heartbeat, connect limit, client name.
+    ///
+    /// # Errors
+    /// Those of [`connect`](Self::connect).
+    ///
+    /// # Cancelling
+    /// Nothing is left behind.
+    pub async fn connect_with(self, mut config: RedisConfig) -> Result<Keeper, Error> {
         if let Some(Secret(password)) = &self.password {
-            config.set_password(password);
+            config = config.password(password);
         }
         self.open(config).await
     }
@@ -147,15 +157,11 @@ impl KeeperBuilder {
     #[cfg(feature = "redis-client")]
     pub async fn connect_client(self, client: &::redis::Client) -> Result<Keeper, Error> {
         let config = RedisConfig::from_client_info(client.get_connection_info().clone())?;
-        self.open(config).await
+        self.connect_with(config).await
     }
 
-    async fn open(self, mut config: RedisConfig) -> Result<Keeper, Error> {
-        let limit = self.settings.response_limit;
-        if limit < Duration::from_millis(1) || limit > Duration::from_secs(2) {
-            return Err(UrlError::Limit("the response limit must be between 1 ms and 2 s").into());
-        }
-        config.set_response_limit(limit);
+    async fn open(self, config: RedisConfig) -> Result<Keeper, Error> {
+        let config = config.response_limit(self.settings.response_limit)?;
         let executor = Executor::thread().map_err(|error| Error::Unreachable {
             doing: "starting the keeper's thread",
             detail: error.to_string(),

@@ -12,12 +12,20 @@ async fn a_renewed_hold_lives_through_hours_and_a_fixed_one_does_not() {
     let keeper = Keeper::embedded();
     let other = keeper.embedded_peer().unwrap();
     let renewed = keeper.mutex("renewed").lock().await.unwrap();
-    let fixed = keeper.mutex("fixed").lease(Lease::fixed(60 * SECOND)).lock().await.unwrap();
+    let fixed = keeper
+        .mutex("fixed")
+        .lease(Lease::fixed(60 * SECOND))
+        .lock()
+        .await
+        .unwrap();
     advance(5 * 3600 * SECOND).await;
     assert_eq!(renewed.state(), HoldState::Held);
     assert!(renewed.remaining() > 18 * SECOND);
     assert_eq!(fixed.state(), HoldState::Lost(LossReason::DeadlinePassed));
-    assert!(matches!(other.mutex("renewed").try_lock().await, Err(Error::Busy { .. })));
+    assert!(matches!(
+        other.mutex("renewed").try_lock().await,
+        Err(Error::Busy { .. })
+    ));
     assert!(other.mutex("fixed").try_lock().await.is_ok());
 }
 
@@ -25,7 +33,12 @@ async fn a_renewed_hold_lives_through_hours_and_a_fixed_one_does_not() {
 async fn the_holder_stops_before_the_key_expires() {
     let keeper = Keeper::embedded();
     let other = keeper.embedded_peer().unwrap();
-    let guard = keeper.mutex("margin").lease(Lease::fixed(10 * SECOND)).lock().await.unwrap();
+    let guard = keeper
+        .mutex("margin")
+        .lease(Lease::fixed(10 * SECOND))
+        .lock()
+        .await
+        .unwrap();
     let started = Instant::now();
     let lost = guard.lost();
     let waiting = tokio::spawn(async move {
@@ -36,8 +49,14 @@ async fn the_holder_stops_before_the_key_expires() {
     let stopped = started.elapsed();
     let taken = waiting.await.unwrap();
     // A second of margin and 102 ms of drift lie between the two.
-    assert!(stopped >= Duration::from_millis(8897) && stopped <= Duration::from_millis(8900), "{stopped:?}");
-    assert!(taken >= 10 * SECOND && taken <= Duration::from_millis(10_003), "{taken:?}");
+    assert!(
+        stopped >= Duration::from_millis(8897) && stopped <= Duration::from_millis(8900),
+        "{stopped:?}"
+    );
+    assert!(
+        taken >= 10 * SECOND && taken <= Duration::from_millis(10_003),
+        "{taken:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,7 +69,10 @@ async fn a_wait_takes_exactly_its_budget() {
         let refused = mutex.wait(90 * SECOND).lock().await;
         assert!(matches!(refused, Err(Error::TimedOut { .. })), "{refused:?}");
         let waited = started.elapsed();
-        assert!(waited >= 90 * SECOND && waited < 90 * SECOND + Duration::from_millis(3), "{waited:?}");
+        assert!(
+            waited >= 90 * SECOND && waited < 90 * SECOND + Duration::from_millis(3),
+            "{waited:?}"
+        );
     }
 }
 
@@ -71,9 +93,16 @@ async fn polling_pauses_as_it_was_told() {
     let started = Instant::now();
     let polling = Polling::every(10 * SECOND).attempts(4);
     let refused = other.mutex("polled").polling(polling).lock().await;
-    assert!(matches!(refused, Err(Error::AttemptsUsedUp { attempts: 4, .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(Error::AttemptsUsedUp { attempts: 4, .. })),
+        "{refused:?}"
+    );
     // Three pauses, each with up to a tenth of jitter.
-    assert!(started.elapsed() >= 30 * SECOND && started.elapsed() <= 34 * SECOND, "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() >= 30 * SECOND && started.elapsed() <= 34 * SECOND,
+        "{:?}",
+        started.elapsed()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +113,10 @@ async fn work_is_cancelled_at_the_deadline_and_its_value_kept_before() {
     let ran = mutex.run(|_| tokio::time::sleep(60 * SECOND)).await.unwrap();
     assert_eq!((ran.value, ran.lost), (None, Some(LossReason::DeadlinePassed)));
     assert!(started.elapsed() < 10 * SECOND);
-    let ran = mutex.run(|_| async { tokio::time::sleep(5 * SECOND).await }).await.unwrap();
+    let ran = mutex
+        .run(|_| async { tokio::time::sleep(5 * SECOND).await })
+        .await
+        .unwrap();
     assert_eq!((ran.value, ran.lost), (Some(()), None));
 }
 
@@ -96,8 +128,15 @@ async fn local_waiters_take_over_when_the_holders_lease_ends() {
     let guard = mutex.lock().await.unwrap();
     let started = Instant::now();
     let next = mutex.lock().await.unwrap();
-    assert!(started.elapsed() >= 10 * SECOND && started.elapsed() < 11 * SECOND, "{:?}", started.elapsed());
+    assert!(
+        started.elapsed() >= 10 * SECOND && started.elapsed() < 11 * SECOND,
+        "{:?}",
+        started.elapsed()
+    );
     assert!(next.token() > guard.token());
-    assert!(matches!(guard.unlock().await, Err(Error::Lost(LossReason::DeadlinePassed))));
+    assert!(matches!(
+        guard.unlock().await,
+        Err(Error::Lost(LossReason::DeadlinePassed))
+    ));
     assert_eq!(next.state(), HoldState::Held);
 }

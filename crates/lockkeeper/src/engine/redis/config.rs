@@ -76,6 +76,14 @@ impl RedisConfig {
         })
     }
 
+    /// The password, instead of the URL's.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        let redis = self.info.redis_settings().clone().set_password(password);
+        self.info = self.info.set_redis_settings(redis);
+        self
+    }
+
     /// How long to wait for one answer: 2 seconds unless set, which is also the longest. An acquire that arrives at the
     /// server later than this after it was sent is refused there.
     ///

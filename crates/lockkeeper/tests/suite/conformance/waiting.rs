@@ -123,7 +123,12 @@ async fn a_dropped_wait_leaves_the_line(stage: Stage) {
         assert!(wait.is_err());
     }
     guard.unlock().await.unwrap();
-    drop(soon("the lock after others left", second.lock()).await.unwrap());
+    soon("the lock after others left", second.lock())
+        .await
+        .unwrap()
+        .unlock()
+        .await
+        .unwrap();
     drop(soon("the lock after others left", first.try_lock()).await.unwrap());
 }
 

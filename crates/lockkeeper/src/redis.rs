@@ -1,0 +1,3 @@
+//! What is Redis' own: the settings of its connections.
+
+pub use crate::engine::redis::RedisConfig;
