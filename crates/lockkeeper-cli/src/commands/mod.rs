@@ -12,7 +12,8 @@ pub fn dispatch(command: &Command) -> Exit {
     match command {
         Command::Completions(arguments) => completions::print(arguments.shell),
         Command::Man => manual::print(),
-        Command::Run(_) | Command::Show(_) | Command::Unlock(_) | Command::Demo(_) => {
+        Command::Demo(arguments) => crate::demo::run(arguments),
+        Command::Run(_) | Command::Show(_) | Command::Unlock(_) => {
             complain("this command needs the lock library, which is not part of this build");
             Exit::Failure
         }
