@@ -20,10 +20,7 @@ pub fn dispatch(command: &Command) -> Exit {
         Command::Run(arguments) => run::run(arguments),
         Command::Show(arguments) => show::show(arguments),
         Command::Unlock(arguments) => unlock::unlock(arguments),
-        Command::Demo(_) => {
-            complain("this command needs the lock library, which is not part of this build");
-            Exit::Failure
-        }
+        Command::Demo(arguments) => crate::demo::run(arguments),
     }
 }
 
