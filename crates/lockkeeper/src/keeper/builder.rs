@@ -169,7 +169,11 @@ impl KeeperBuilder {
         })?;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let engine = RedisEngine::connect(config, clock, executor.handle().clone()).await?;
-        let core = Core::new(engine, executor, self.settings);
+        let optimistic = engine.updates().clone();
+        let mut core = Core::new(engine, executor, self.settings);
+        if let Some(core) = Arc::get_mut(&mut core) {
+            core.optimistic = Some(optimistic);
+        }
         core.executor.spawn(Arc::clone(&core.renewal).drive());
         Ok(Keeper::on(core, self.flush))
     }
