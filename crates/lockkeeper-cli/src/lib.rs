@@ -23,9 +23,7 @@ pub fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     if let Some((clean, password)) = arguments::hide_passwords(&words) {
         let problem = supervisor::start_again(&clean, &password);
-        commands::complain(format_args!(
-            "cannot start again without the password: {problem}"
-        ));
+        commands::complain(format_args!("cannot start again without the password: {problem}"));
         return exit::Exit::Failure.into();
     }
     match arguments::parse(words) {
