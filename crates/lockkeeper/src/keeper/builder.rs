@@ -150,7 +150,7 @@ impl KeeperBuilder {
         self.open(config).await
     }
 
-    /// Connects with the address, credentials and TLS settings of a client of your own.
+    /// Connects with the address and the credentials of a client of your own.
     ///
     /// # Errors
     /// Those of [`Keeper::connect`].
