@@ -19,9 +19,11 @@
 //! says what to do: a test can only fail then, and its line is the useful one.
 
 pub mod clock;
+pub mod history;
 pub mod process;
 pub mod proxy;
 pub mod real_time;
+pub mod register;
 pub mod server;
 pub mod wait;
 

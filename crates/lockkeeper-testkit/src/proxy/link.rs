@@ -48,8 +48,8 @@ struct Piece {
 /// How a connection ends.
 enum End {
     Closed,
-    Reset(Option<Arc<RuleState>>),
-    Cut(Arc<RuleState>),
+    Reset(Vec<Arc<RuleState>>),
+    Cut(Vec<Arc<RuleState>>),
 }
 
 /// Takes the link out of the list of open ones, also if its task is dropped.
@@ -89,7 +89,7 @@ pub(super) async fn serve(shared: Arc<Shared>, number: u64, mut client: TcpStrea
     let _ = client.set_nodelay(true);
     let end = tokio::select! {
         biased;
-        () = link.reset.notified() => End::Reset(None),
+        () = link.reset.notified() => End::Reset(Vec::new()),
         end = link.run(&mut client, &mut server) => end,
     };
     if !matches!(end, End::Closed) {
@@ -98,12 +98,18 @@ pub(super) async fn serve(shared: Arc<Shared>, number: u64, mut client: TcpStrea
     drop(client);
     drop(registration);
     match end {
-        End::Closed | End::Reset(None) => {}
-        End::Reset(Some(rule)) => rule.note_fired(),
-        End::Cut(rule) => {
-            rule.note_fired();
+        End::Closed => {}
+        End::Reset(rules) => note_fired(&rules),
+        End::Cut(rules) => {
+            note_fired(&rules);
             drain(server).await;
         }
+    }
+}
+
+fn note_fired(rules: &[Arc<RuleState>]) {
+    for rule in rules {
+        rule.note_fired();
     }
 }
 
@@ -142,11 +148,7 @@ impl Link {
         traffic.await.map_or_else(|end| end, |_| End::Closed)
     }
 
-    async fn read_requests(
-        &self,
-        mut client: ReadHalf<'_>,
-        queue: mpsc::UnboundedSender<Piece>,
-    ) -> Result<(), End> {
+    async fn read_requests(&self, mut client: ReadHalf<'_>, queue: mpsc::UnboundedSender<Piece>) -> Result<(), End> {
         let mut buffer = Vec::new();
         while read_more(&mut client, &mut buffer).await {
             while let Some(bytes) = self.cut(&mut buffer, resp::request_length) {
@@ -195,38 +197,29 @@ impl Link {
             if !self.may_pass(Way::Requests, request.map(Arc::as_ref)).await {
                 continue;
             }
-            let strike = |wanted: fn(Fault) -> bool| {
-                self.shared
-                    .book
-                    .due(
-                        Way::Requests,
-                        self.sight(),
-                        request.map(Arc::as_ref),
-                        wanted,
-                    )
-                    .pop()
+            let due = |wanted: fn(Fault) -> bool| {
+                let request = request.map(Arc::as_ref);
+                self.shared.book.due(Way::Requests, self.sight(), request, wanted)
             };
-            let repeat = strike(|fault| matches!(fault, Fault::RepeatRequest));
-            let cut = strike(|fault| matches!(fault, Fault::CutAfterRequest));
+            let repeats = due(|fault| matches!(fault, Fault::RepeatRequest));
+            let cuts = due(|fault| matches!(fault, Fault::CutAfterRequest));
+            let copies = if repeats.is_empty() { 1 } else { 2 };
             if let Some(request) = request {
                 let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
                 ledger.expect(request, false);
-                if repeat.is_some() {
+                if copies == 2 {
                     ledger.expect(request, true);
                 }
             }
-            let copies = if repeat.is_some() { 2 } else { 1 };
             for _ in 0..copies {
                 if !self.write(&mut server, &piece, Way::Requests).await {
                     // The server has gone; its closed side ends this connection.
                     return Ok(());
                 }
             }
-            if let Some(rule) = repeat {
-                rule.note_fired();
-            }
-            if let Some(rule) = cut {
-                return Err(End::Cut(rule));
+            note_fired(&repeats);
+            if !cuts.is_empty() {
+                return Err(End::Cut(cuts));
             }
         }
         self.stay_if_lost().await;
@@ -234,11 +227,7 @@ impl Link {
         Ok(())
     }
 
-    async fn read_replies(
-        &self,
-        mut server: ReadHalf<'_>,
-        queue: mpsc::UnboundedSender<Piece>,
-    ) -> Result<(), End> {
+    async fn read_replies(&self, mut server: ReadHalf<'_>, queue: mpsc::UnboundedSender<Piece>) -> Result<(), End> {
         let mut buffer = Vec::new();
         while read_more(&mut server, &mut buffer).await {
             while let Some(bytes) = self.cut(&mut buffer, resp::value_length) {
@@ -287,13 +276,9 @@ impl Link {
                 continue;
             }
             let swallow = |fault| matches!(fault, Fault::SwallowReplyThenReset);
-            if let Some(rule) = self
-                .shared
-                .book
-                .due(Way::Replies, self.sight(), request, swallow)
-                .pop()
-            {
-                return Err(End::Reset(Some(rule)));
+            let swallows = self.shared.book.due(Way::Replies, self.sight(), request, swallow);
+            if !swallows.is_empty() {
+                return Err(End::Reset(swallows));
             }
             // Replies to a client that has left are thrown away: the server must be able to finish.
             gone = gone || !self.write(&mut client, &piece, Way::Replies).await;
@@ -305,9 +290,11 @@ impl Link {
     /// When this piece may go on, by the delays in force now.
     fn due(&self, way: Way, request: Option<&Request>) -> Instant {
         let mut due = Instant::now();
-        for rule in self.shared.book.due(way, self.sight(), request, |fault| {
-            matches!(fault, Fault::Delay { .. })
-        }) {
+        for rule in self
+            .shared
+            .book
+            .due(way, self.sight(), request, |fault| matches!(fault, Fault::Delay { .. }))
+        {
             if let Fault::Delay { by, jitter, .. } = rule.fault {
                 due += by + jitter.mul_f64(fastrand::f64());
             }
@@ -320,9 +307,7 @@ impl Link {
     async fn may_pass(&self, way: Way, request: Option<&Request>) -> bool {
         let book = &self.shared.book;
         while !self.lost.load(Ordering::Relaxed) {
-            let holds = book.due(way, self.sight(), request, |fault| {
-                matches!(fault, Fault::Hold { .. })
-            });
+            let holds = book.due(way, self.sight(), request, |fault| matches!(fault, Fault::Hold { .. }));
             if holds.is_empty() {
                 break;
             }
@@ -332,9 +317,7 @@ impl Link {
             }
         }
         if !self.lost.load(Ordering::Relaxed) {
-            let holes = book.due(way, self.sight(), request, |fault| {
-                matches!(fault, Fault::BlackHole)
-            });
+            let holes = book.due(way, self.sight(), request, |fault| matches!(fault, Fault::BlackHole));
             for rule in holes {
                 self.lost.store(true, Ordering::Relaxed);
                 rule.note_fired();
@@ -358,10 +341,8 @@ impl Link {
             .due(way, self.sight(), piece.request.as_deref(), |fault| {
                 matches!(fault, Fault::Drip { .. })
             });
-        if let Some(rule) = drips.first()
-            && let Fault::Drip { bytes, pause, .. } = rule.fault
-        {
-            rule.note_fired();
+        note_fired(&drips);
+        if let Some(Fault::Drip { bytes, pause, .. }) = drips.first().map(|rule| rule.fault) {
             for drop in piece.bytes.chunks(bytes) {
                 if to.write_all(drop).await.is_err() {
                     return false;
@@ -374,11 +355,7 @@ impl Link {
     }
 
     /// Takes the next whole value out of the buffer, or all of it once the stream is opaque.
-    fn cut(
-        &self,
-        buffer: &mut Vec<u8>,
-        measure: fn(&[u8]) -> Result<Option<usize>, Malformed>,
-    ) -> Option<Vec<u8>> {
+    fn cut(&self, buffer: &mut Vec<u8>, measure: fn(&[u8]) -> Result<Option<usize>, Malformed>) -> Option<Vec<u8>> {
         if buffer.is_empty() {
             return None;
         }

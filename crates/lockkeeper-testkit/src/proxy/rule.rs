@@ -38,19 +38,9 @@ impl Ways {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
-    Delay {
-        ways: Ways,
-        by: Duration,
-        jitter: Duration,
-    },
-    Hold {
-        ways: Ways,
-    },
-    Drip {
-        ways: Ways,
-        bytes: usize,
-        pause: Duration,
-    },
+    Delay { ways: Ways, by: Duration, jitter: Duration },
+    Hold { ways: Ways },
+    Drip { ways: Ways, bytes: usize, pause: Duration },
     BlackHole,
     SwallowReplyThenReset,
     CutAfterRequest,
@@ -60,14 +50,10 @@ pub(super) enum Fault {
 impl Fault {
     fn concerns(self, way: Way, request: Option<&Request>) -> bool {
         match self {
-            Self::Delay { ways, .. } | Self::Hold { ways } | Self::Drip { ways, .. } => {
-                ways.include(way)
-            }
+            Self::Delay { ways, .. } | Self::Hold { ways } | Self::Drip { ways, .. } => ways.include(way),
             Self::BlackHole => true,
             Self::SwallowReplyThenReset => way == Way::Replies && request.is_some(),
-            Self::CutAfterRequest | Self::RepeatRequest => {
-                way == Way::Requests && request.is_some()
-            }
+            Self::CutAfterRequest | Self::RepeatRequest => way == Way::Requests && request.is_some(),
         }
     }
 }
@@ -85,6 +71,9 @@ pub(super) struct RuleState {
     pub(super) fault: Fault,
     pub(super) turns: Turns,
     seen: AtomicU64,
+    /// Strikes begun, for those who look after they felt one.
+    struck: AtomicU64,
+    /// Strikes whose effect is there, for those who wait.
     fired: watch::Sender<u64>,
     over: watch::Sender<bool>,
 }
@@ -93,11 +82,12 @@ impl RuleState {
     /// Counts a match; `true` if it is one to strike at.
     fn is_due(&self) -> bool {
         let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
-        seen >= self.turns.first
-            && self
-                .turns
-                .count
-                .is_none_or(|count| seen - self.turns.first < count)
+        let count = self.turns.count;
+        let due = seen >= self.turns.first && count.is_none_or(|count| seen - self.turns.first < count);
+        if due {
+            self.struck.fetch_add(1, Ordering::SeqCst);
+        }
+        due
     }
 
     pub(super) fn note_fired(&self) {
@@ -140,6 +130,7 @@ impl RuleBook {
             fault,
             turns,
             seen: AtomicU64::new(0),
+            struck: AtomicU64::new(0),
             fired: watch::Sender::new(0),
             over: watch::Sender::new(false),
         });
@@ -205,10 +196,10 @@ impl Rule {
         );
     }
 
-    /// How often it has struck so far.
+    /// How often it has struck so far. Counted before the effect: whoever saw the effect sees the count.
     #[must_use]
     pub fn times_fired(&self) -> u64 {
-        *self.state.fired.borrow()
+        self.state.struck.load(Ordering::SeqCst)
     }
 
     /// Lets go what a hold keeps back, in order, and ends the rule. The same as [`remove`](Self::remove).

@@ -12,7 +12,7 @@ mod link;
 mod mutex;
 mod node;
 mod offset;
-pub mod optimistic;
+pub(crate) mod optimistic;
 mod refusal;
 mod renewal;
 mod reply;

@@ -4,9 +4,11 @@
 //! behind by a crash. Under contention a lock is better, since every loser here does its work again.
 //!
 //! ```no_run
-//! # async fn example(updates: lockkeeper::redis::optimistic::Updates) -> Result<(), lockkeeper::Error> {
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use lockkeeper::redis::optimistic::{Change, Decision};
 //!
+//! let keeper = lockkeeper::Keeper::connect("redis://127.0.0.1:6379").await?;
+//! let updates = keeper.optimistic().ok_or("not on Redis")?;
 //! let left = updates
 //!     .update(&["stock:1001"], |values| {
 //!         let stock: u64 = values[0].as_deref().map_or(0, |text| String::from_utf8_lossy(text).parse().unwrap_or(0));
