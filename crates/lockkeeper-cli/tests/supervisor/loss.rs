@@ -97,7 +97,7 @@ fn a_renewed_hold_outlives_many_leases() {
 
 fn standing_still() {
     let stage = Stage::new(Lease::Renewed(600), 100);
-    let mut running = stage.script("sleep 300 & echo $$ $! >ready; wait");
+    let running = stage.script("sleep 300 & echo $$ $! >ready; wait");
     let processes = stage.await_processes("ready");
     running.signal(Signal::SIGSTOP);
     eventually("killed by the guardian", || {

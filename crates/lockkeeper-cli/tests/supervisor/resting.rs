@@ -45,7 +45,7 @@ fn a_loss_ends_the_rest() {
 
 fn a_signal_ends_the_rest() {
     let stage = Stage::new(AMPLE, 50);
-    let mut running = resting(&stage, 100_000);
+    let running = resting(&stage, 100_000);
     running.signal(Signal::SIGTERM);
     assert_eq!(running.code(), Some(143));
 }

@@ -58,7 +58,7 @@ fn line(stage: &Stage, script: &str) -> String {
 fn the_command_has_the_terminal() {
     let stage = Stage::new(AMPLE, 100);
     let mut screen = Screen::shell();
-    screen.type_line(&line(
+    screen.command(&line(
         &stage,
         "echo ready-$((3 + 4)); read word; echo \"word:$word:\"; exit 5",
     ));
@@ -71,7 +71,7 @@ fn the_command_has_the_terminal() {
 fn an_interrupt_key_reaches_the_command_once() {
     let stage = Stage::new(AMPLE, 100);
     let mut screen = Screen::shell();
-    screen.type_line(&line(
+    screen.command(&line(
         &stage,
         "trap 'echo int >>ints' INT; echo ready-$((3 + 4)); read word; read word; exit 5",
     ));
@@ -82,7 +82,7 @@ fn an_interrupt_key_reaches_the_command_once() {
     screen.expect_code(5);
     assert_eq!(stage.read("ints"), "int\n");
 
-    screen.type_line(&line(&stage, "echo again-$((3 + 4)); exec sleep 300"));
+    screen.command(&line(&stage, "echo again-$((3 + 4)); exec sleep 300"));
     screen.expect("again-7");
     screen.type_keys(INTERRUPT);
     screen.expect_code(130);
@@ -93,7 +93,7 @@ fn the_suspend_key_stops_the_job_and_it_can_go_on() {
     let mut screen = Screen::shell();
     let script =
         "sleep 300 & echo $PPID $$ $! >ready; read word; echo \"word:$word:\"; kill $!; exit 5";
-    screen.type_line(&line(&stage, script));
+    screen.command(&line(&stage, script));
     let processes = stage.await_processes("ready");
     for round in 0..3 {
         screen.type_keys(SUSPEND);
@@ -101,9 +101,9 @@ fn the_suspend_key_stops_the_job_and_it_can_go_on() {
         eventually("all stopped", || {
             processes.iter().all(|process| is_stopped(*process))
         });
-        screen.type_line(&format!("echo free-{round}-$((3 + 4))"));
+        screen.command(&format!("echo free-{round}-$((3 + 4))"));
         screen.expect(&format!("free-{round}-7"));
-        screen.type_line("fg");
+        screen.command("fg");
         eventually("all going on", || {
             !processes.iter().any(|process| is_stopped(*process))
         });
@@ -116,9 +116,9 @@ fn the_suspend_key_stops_the_job_and_it_can_go_on() {
 fn a_job_suspended_past_its_lease_never_goes_on() {
     let stage = Stage::new(Lease::Renewed(500), 100);
     let mut screen = Screen::shell();
-    screen.type_line(&line(
+    screen.command(&line(
         &stage,
-        "echo $$ >ready; while :; do echo x >>work; sleep 0.01; done",
+        "echo $$ >ready; while :; do echo x >>work; done",
     ));
     let command = stage.await_processes("ready")[0];
     screen.type_keys(SUSPEND);
@@ -128,7 +128,7 @@ fn a_job_suspended_past_its_lease_never_goes_on() {
     });
     let work = stage.read("work");
     eventually("the end of the lease", || !runs(command));
-    screen.type_line("fg");
+    screen.command("fg");
     screen.expect_code(79);
     assert_eq!(
         stage.read("work"),
@@ -140,7 +140,7 @@ fn a_job_suspended_past_its_lease_never_goes_on() {
 fn background() {
     let stage = Stage::new(AMPLE, 100);
     let mut screen = Screen::shell();
-    screen.type_line(&format!(
+    screen.command(&format!(
         "{} &",
         line(
             &stage,
@@ -151,7 +151,7 @@ fn background() {
     eventually("stopped for reading", || {
         processes.iter().all(|process| is_stopped(*process))
     });
-    screen.type_line("fg");
+    screen.command("fg");
     screen.type_line("hello");
     screen.expect("word:hello:");
     screen.expect_code(5);
@@ -162,12 +162,12 @@ fn pipeline() {
     let mut screen = Screen::shell();
     let script =
         "read piped; echo ready-$((3 + 4)); read typed </dev/tty; echo \"both:$piped:$typed:\"";
-    screen.type_line(&format!("echo data | {} | cat", line(&stage, script)));
+    screen.command(&format!("echo data | {} | cat", line(&stage, script)));
     screen.expect("ready-7");
     screen.type_line("hello");
     screen.expect("both:data:hello:");
     // While it does not ask, keys go to the whole pipeline, and are passed on.
-    screen.type_line(&format!(
+    screen.command(&format!(
         "sleep 300 | {}",
         line(&stage, "echo again-$((3 + 4)); exec sleep 300")
     ));
@@ -181,17 +181,17 @@ fn the_wait_can_be_suspended() {
     stage.touch("busy");
     let mut screen = Screen::shell();
     let words = line(&stage, "exit 5");
-    screen.type_line(&words);
+    screen.command(&words);
     eventually("the wait", || stage.path("waiting").exists());
     screen.type_keys(SUSPEND);
     screen.expect("Stopped");
     std::fs::remove_file(stage.path("busy")).expect("removed");
-    screen.type_line("fg");
+    screen.command("fg");
     screen.expect_code(5);
 
     std::fs::remove_file(stage.path("waiting")).expect("removed");
     stage.touch("busy");
-    screen.type_line(&words);
+    screen.command(&words);
     eventually("the wait", || stage.path("waiting").exists());
     screen.type_keys(INTERRUPT);
     screen.expect_code(130);
