@@ -89,7 +89,7 @@ fn a_fixed_lease_ends_the_command_without_any_notice() {
 }
 
 fn a_renewed_hold_outlives_many_leases() {
-    let stage = Stage::new(Lease::Renewed(400), 100);
+    let stage = Stage::new(Lease::Renewed(800), 100);
     let start = Instant::now();
     assert_eq!(stage.start(&["sleep", "2"]).code(), Some(0));
     assert!(start.elapsed() >= Duration::from_secs(2));

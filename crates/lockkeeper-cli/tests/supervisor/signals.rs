@@ -7,6 +7,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 pub(crate) const TESTS: &[Test] = &[
+    (
+        "an_ignored_hangup_does_not_end_the_wait",
+        an_ignored_hangup_does_not_end_the_wait,
+    ),
     ("signals_are_passed_on", signals_are_passed_on),
     ("grandchildren_get_them_too", grandchildren_get_them_too),
     (
@@ -102,6 +106,17 @@ fn a_signal_ends_the_wait_for_the_lock() {
             "the command ran without the lock"
         );
     }
+}
+
+fn an_ignored_hangup_does_not_end_the_wait() {
+    let stage = Stage::new(AMPLE, 100);
+    stage.touch("busy");
+    let running = stage.start_below(&["env", "--ignore-signal=HUP"], &["true"]);
+    eventually("the wait", || stage.path("waiting").exists());
+    running.signal(Signal::SIGHUP);
+    // The system hands out the lower number first, so it is the hangup that would count.
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.code(), Some(128 + Signal::SIGTERM as i32));
 }
 
 fn an_ignored_hangup_stays_ignored() {
