@@ -11,10 +11,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) fn eventually(what: &str, mut seen: impl FnMut() -> bool) {
     let start = Instant::now();
     while !seen() {
-        assert!(
-            start.elapsed() < PATIENCE,
-            "not within {PATIENCE:?}: {what}"
-        );
+        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -54,9 +51,7 @@ fn session(process: i32) -> Option<i32> {
 /// All processes of a session, its leader too.
 pub(crate) fn session_members(leader: u32) -> Vec<i32> {
     let leader = i32::try_from(leader).ok();
-    all()
-        .filter(|process| session(*process) == leader)
-        .collect()
+    all().filter(|process| session(*process) == leader).collect()
 }
 
 /// All children, zombies too.
@@ -71,9 +66,6 @@ pub(crate) fn guardian(supervisor: i32) -> Option<i32> {
     children(supervisor).into_iter().find(|process| {
         let words = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
         let leads_session = session(*process) == Some(*process);
-        leads_session
-            && words
-                .split(|byte| *byte == 0)
-                .any(|word| word == b"__guardian")
+        leads_session && words.split(|byte| *byte == 0).any(|word| word == b"__guardian")
     })
 }
