@@ -84,7 +84,8 @@ if peer then
   last = math.max(last, tonumber(peer))
 end
 local first = math.max(last + 1, now)
-last = first + size - 1
+-- In this order: at 2^53 a number and its successor are the same.
+last = first + (size - 1)
 if last >= 9007199254740992 then
   return redis.error_reply(exhausted)
 end
