@@ -15,6 +15,7 @@ in_both_layouts!(
     a_call_dropped_at_any_point_leaves_nothing,
     a_call_dropped_before_its_held_reply_leaves_nothing,
     a_call_dropped_before_its_held_request_leaves_nothing,
+    a_waiter_dropped_as_it_is_granted_leaves_nothing,
     many_calls_dropped_at_random_leave_nothing,
 );
 
@@ -74,7 +75,10 @@ async fn drop_a_call(call: Call, times: u32, mutex: &Mutex, other: &Mutex) {
         Call::Extend => {
             let guard = soon("the lock", mutex.lock()).await.unwrap();
             drop(dropped_after(times, guard.extend(Duration::from_secs(40))).await);
-            assert!(guard.remaining() > Duration::from_secs(20), "the hold itself is untouched");
+            assert!(
+                guard.remaining() > Duration::from_secs(20),
+                "the hold itself is untouched"
+            );
         }
         Call::Run => {
             let work = mutex.run(async |_| {
@@ -222,6 +226,39 @@ async fn a_call_dropped_before_its_held_reply_leaves_nothing(layout: Layout) {
 
 async fn a_call_dropped_before_its_held_request_leaves_nothing(layout: Layout) {
     drop_while_held(&Stage::new(layout), Held::Request).await;
+}
+
+/// The grant to a waiter, or its way back, is kept back while the waiter goes away.
+async fn a_waiter_dropped_as_it_is_granted_leaves_nothing(layout: Layout) {
+    let stage = Stage::new(layout);
+    let other = stage.mutex(&stage.keeper().await, "granted");
+    for held in [Held::Request, Held::Reply] {
+        let keeper = stage.far_keeper(ms(700)).await;
+        let mutex = stage.mutex(&keeper, "granted");
+        had_quickly(&mutex, &held).await;
+        let guard = soon("the lock", other.lock()).await.unwrap();
+        let waiter = mutex.clone();
+        let waiting = tokio::spawn(async move { waiter.lock().await });
+        wait_until("a subscriber", SOON, async || {
+            !stage.server.pubsub_channels().await.is_empty()
+        })
+        .await;
+        let faults = stage.proxy.on(Matcher::command("EVALSHA").when(is_acquire)).nth(1);
+        let rule = match held {
+            Held::Request => faults.hold_requests(),
+            Held::Reply => faults.hold_replies(),
+        };
+        guard.unlock().await.unwrap();
+        rule.fired().await;
+        waiting.abort();
+        assert!(waiting.await.unwrap_err().is_cancelled());
+        // The keeper's own connection is stuck: the grant is given back all the same.
+        had_quickly(&other, &held).await;
+        rule.release();
+        had_quickly(&mutex, &held).await;
+        stage.nothing_left().await;
+        assert_eq!(keeper.close().await.unconfirmed, Vec::<String>::new());
+    }
 }
 
 /// Callers that go away at random points, on few names, from two processes.

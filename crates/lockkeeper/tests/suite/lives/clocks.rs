@@ -58,11 +58,12 @@ async fn a_machine_that_slept_has_lost_its_holds(layout: Layout) {
     }
     let ran = soon("the end of the work", work).await.unwrap();
     assert_eq!((ran.value, ran.lost), (None, Some(LossReason::DeadlinePassed)));
-    assert!(woken.elapsed() < Duration::from_secs(4), "told after {:?}", woken.elapsed());
-    assert_eq!(
-        renewed.unlock().await,
-        Err(Error::Lost(LossReason::DeadlinePassed))
+    assert!(
+        woken.elapsed() < Duration::from_secs(4),
+        "told after {:?}",
+        woken.elapsed()
     );
+    assert_eq!(renewed.unlock().await, Err(Error::Lost(LossReason::DeadlinePassed)));
     drop(fixed);
     stage.nothing_left().await;
 }
@@ -160,11 +161,13 @@ async fn clocks_of_clients_may_differ_by_hours(layout: Layout) {
     assert_eq!(next.state(), HoldState::Held);
 }
 
-/// No part of the library reads a wall clock.
+/// No part of the library reads a wall clock, but for the embedded engine: it is the server, and its time begins with one
+/// look at it, so that tokens rise across restarts.
 #[test]
 fn the_library_reads_no_wall_clock() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = 0;
+    let mut looks = Vec::new();
     let mut folders = vec![folder];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -178,10 +181,18 @@ fn the_library_reads_no_wall_clock() {
             }
             files += 1;
             let text = std::fs::read_to_string(&path).unwrap();
-            for forbidden in ["SystemTime", "UNIX_EPOCH", "ClockId::Realtime", "chrono::", "OffsetDateTime"] {
-                assert!(!text.contains(forbidden), "{forbidden} in {}", path.display());
+            for forbidden in [
+                "SystemTime::now",
+                "UNIX_EPOCH.elapsed",
+                "ClockId::Realtime",
+                "OffsetDateTime",
+                "Utc::now",
+            ] {
+                looks.extend(text.matches(forbidden).map(|_| (path.clone(), forbidden)));
             }
         }
     }
     assert!(files > 30, "the sources were looked through: {files}");
+    assert_eq!(looks.len(), 1, "{looks:?}");
+    assert!(looks[0].0.ends_with("engine/embedded/mod.rs"), "{looks:?}");
 }

@@ -82,7 +82,11 @@ async fn killed_holders_cost_at_most_a_lease(layout: Layout) {
         worker.0.kill().unwrap();
         let killed = Instant::now();
         let next = soon("the lock of a killed process", waiting).await.unwrap().unwrap();
-        assert!(killed.elapsed() < LEASE + Duration::from_secs(1), "{:?}", killed.elapsed());
+        assert!(
+            killed.elapsed() < LEASE + Duration::from_secs(1),
+            "{:?}",
+            killed.elapsed()
+        );
         assert!(last < Some(next.token()));
         last = Some(next.token());
         assert_eq!(next.unlock().await, Ok(Unlocked::Freed));

@@ -113,7 +113,11 @@ async fn the_budget_ends_by_count(layout: Layout) {
     assert!(owners.is_sorted_by_key(|(_, token)| *token));
     let runs: Vec<usize> = owners.chunk_by(|one, next| one.0 == next.0).map(<[_]>::len).collect();
     assert_eq!(runs, [3, 3, 1]);
-    assert_eq!(turns.keeper.round_trips() - before, 4, "a release and an acquire for each run");
+    assert_eq!(
+        turns.keeper.round_trips() - before,
+        4,
+        "a release and an acquire for each run"
+    );
 }
 
 async fn a_block_of_tokens_stays_within_the_floor(layout: Layout) {
@@ -224,7 +228,7 @@ async fn a_doubtful_hold_is_not_handed_over(layout: Layout) {
 }
 
 async fn another_process_gets_in_under_a_hot_queue(layout: Layout) {
-    for budget in [(ms(4), 1_000_000), (Duration::from_secs(10), 200)] {
+    for budget in [(ms(20), 1_000_000), (Duration::from_secs(10), 200)] {
         let stage = Stage::new(layout);
         let builder = Keeper::builder().turn_budget(budget.0, budget.1);
         let hot = builder.connect(&stage.server.url()).await.unwrap();
@@ -246,7 +250,11 @@ async fn another_process_gets_in_under_a_hot_queue(layout: Layout) {
             });
         }
         let mut waits = Vec::new();
-        for _ in 0..20 {
+        // So many turns of the other, and so many hand-overs that there was something to get under.
+        for _ in 0..200 {
+            if waits.len() >= 20 && passed_on.load(Ordering::Relaxed) > 50 {
+                break;
+            }
             let started = Instant::now();
             let guard = soon("the lock under a hot queue", other.lock()).await.unwrap();
             waits.push(started.elapsed());
@@ -257,10 +265,15 @@ async fn another_process_gets_in_under_a_hot_queue(layout: Layout) {
             task.unwrap();
         }
         waits.sort();
-        println!("{budget:?}: median {:?}, worst {:?}", waits[10], waits[19]);
-        assert!(passed_on.load(Ordering::Relaxed) > 50, "the queue was hot");
-        assert!(waits[10] < ms(150), "{waits:?}");
-        assert!(waits[19] < ms(2000), "{waits:?}");
+        let (median, worst) = (waits[waits.len() / 2], waits[waits.len() - 1]);
+        println!("{budget:?}: median {median:?}, worst {worst:?}");
+        let passed_on = passed_on.load(Ordering::Relaxed);
+        assert!(
+            passed_on > 50,
+            "{budget:?}: the queue was not hot, {passed_on} hand-overs; {waits:?}"
+        );
+        assert!(median < ms(150), "{waits:?}");
+        assert!(worst < ms(2000), "{waits:?}");
     }
 }
 

@@ -45,10 +45,7 @@ async fn durations_that_are_no_lease_are_refused_before_anything_is_sent(layout:
         }
     }
     let margin = mutex.clone().margin(Duration::MAX).lock().await;
-    assert!(matches!(
-        margin,
-        Err(Error::Lease(LeaseError::ConsumedByMargin { .. }))
-    ));
+    assert!(matches!(margin, Err(Error::Lease(LeaseError::ConsumedByMargin { .. }))));
     assert_eq!(keeper.round_trips(), sent, "nothing was sent");
 
     // An extension by nothing must not end the hold, nor claim success.
@@ -99,10 +96,7 @@ async fn numbers_travel_as_decimal_text(layout: Layout) {
     let lease = Lease::renewed(ms(600));
     let guard = stage.mutex(&keeper, "digits").lease(lease).lock().await.unwrap();
     guard.extend(Duration::from_micros(1_234_567)).await.unwrap();
-    wait_until("a renewal", SOON, async || {
-        stage.renewals_of(guard.owner()).len() >= 2
-    })
-    .await;
+    wait_until("a renewal", SOON, async || stage.renewals_of(guard.owner()).len() >= 2).await;
     let is_decimal = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let mut checked = 0;
     for request in stage.proxy.log() {
@@ -129,7 +123,11 @@ async fn the_last_tokens_are_exact_and_then_exhausted(layout: Layout) {
     let keeper = stage.keeper().await;
     // Our own record, and Redisson's counter, which is a floor.
     for (name, key, start) in [
-        ("ours", "lockkeeper_token:{ours}", format!("{} {} 1 x", LAST - 3, LAST - 3)),
+        (
+            "ours",
+            "lockkeeper_token:{ours}",
+            format!("{} {} 1 x", LAST - 3, LAST - 3),
+        ),
         ("peer", "redisson_lock_token:{peer}", (LAST - 3).to_string()),
     ] {
         let _: () = stage.ask(&["SET", key, &start, "PX", "600000"]).await;

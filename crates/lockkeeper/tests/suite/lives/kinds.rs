@@ -83,7 +83,10 @@ async fn a_key_that_turns_into_another_kind_ends_the_wait(layout: Layout) {
     );
     let mut connection = stage.server.connection().await;
     let _: () = replaced.query_async(&mut connection).await.unwrap();
-    let ended = tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap().unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(10), waiting)
+        .await
+        .unwrap()
+        .unwrap();
     assert!(matches!(ended, Err(Error::WrongKind { .. })), "{ended:?}");
     let unlocked = guard.unlock().await;
     assert!(unlocked.is_err(), "{unlocked:?}");

@@ -66,7 +66,10 @@ impl Run {
             self.seed.wrapping_add(self.files.len() as u64).to_string(),
         ];
         let mut process = worker::start("mixed", &arguments);
-        process.line_starting_with("> ready", SOON).await.expect("a worker that works");
+        process
+            .line_starting_with("> ready", SOON)
+            .await
+            .expect("a worker that works");
         self.files.push(file);
         self.workers.push((name, process));
     }
@@ -126,11 +129,13 @@ async fn run(layout: Layout) {
     for _ in 0..WORKERS {
         run.start_worker().await;
     }
-    let end = Instant::now() + Duration::from_secs(seconds);
     // The last seconds are quiet, so that the way back to work can be seen.
+    let quiet = LEASE * 2 + ms(500);
+    let end = Instant::now() + Duration::from_secs(seconds);
     for round in 0_u64.. {
-        tokio::time::sleep(ms(700)).await;
-        if Instant::now() + LEASE * 2 + ms(1500) > end {
+        tokio::time::sleep(ms(500)).await;
+        // Each disturbance at least once, however slow the machine.
+        if round >= 4 && Instant::now() + quiet > end {
             break;
         }
         match round % 4 {
@@ -139,7 +144,7 @@ async fn run(layout: Layout) {
             _ => run.crash_the_server(),
         }
     }
-    tokio::time::sleep(end.saturating_duration_since(Instant::now()).max(LEASE * 2)).await;
+    tokio::time::sleep(quiet).await;
     let mut workers = std::mem::take(&mut run.workers);
     for (_, process) in &mut workers {
         process.close_input();
@@ -222,7 +227,11 @@ pub(super) fn work(arguments: &[&str]) {
     let [url, layout, file, name, guarded, blind, seed] = arguments else {
         panic!("arguments: {arguments:?}")
     };
-    let layout = if *layout == "Plain" { Layout::Plain } else { Layout::Redisson };
+    let layout = if *layout == "Plain" {
+        Layout::Plain
+    } else {
+        Layout::Redisson
+    };
     let registers: [SocketAddr; 2] = [guarded.parse().unwrap(), blind.parse().unwrap()];
     let seed: u64 = seed.parse().unwrap();
     let recorder = Recorder::open(file, *name).unwrap();
@@ -314,8 +323,8 @@ impl Caller {
                     }
                 }
                 Err(error) => {
-                    let text = error.to_string();
-                    attempt.refused(text.split([':', '"']).next().unwrap_or_default().trim());
+                    let text = format!("{error:?}");
+                    attempt.refused(text.split([' ', '(']).next().unwrap_or_default());
                     if !error.is_contention() {
                         tokio::time::sleep(ms(20)).await;
                     }

@@ -50,10 +50,15 @@ async fn a_guard_is_given_up_in_another_thread(layout: Layout) {
     // Unlocked on a runtime of its own in another thread.
     let guard = mutex.lock().await.unwrap();
     let unlocked = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(guard.unlock())
     });
-    let unlocked = tokio::task::spawn_blocking(move || unlocked.join().unwrap()).await.unwrap();
+    let unlocked = tokio::task::spawn_blocking(move || unlocked.join().unwrap())
+        .await
+        .unwrap();
     assert_eq!(unlocked, Ok(Unlocked::Freed));
     drop(soon("the lock unlocked elsewhere", other.lock()).await.unwrap());
 

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use lockkeeper::redis::RedisConfig;
 use lockkeeper::{Clock, Keeper, Layout, Mutex};
 use lockkeeper_testkit::proxy::Request;
 use lockkeeper_testkit::{Proxy, RedisServer, boot_time_ns, wait_until};
@@ -49,10 +50,11 @@ impl Stage {
         Keeper::connect(&self.server.url()).await.expect("a running server")
     }
 
-    /// A keeper through the proxy, whose requests count as lost after `limit`.
+    /// A keeper through the proxy, whose requests and connection attempts count as lost after `limit`.
     pub(super) async fn far_keeper(&self, limit: Duration) -> Keeper {
+        let config = RedisConfig::from_url(&self.proxy.url()).and_then(|config| config.connect_limit(limit));
         let builder = Keeper::builder().response_limit(limit);
-        builder.connect(&self.proxy.url()).await.expect("a running server")
+        builder.connect_with(config.unwrap()).await.expect("a running server")
     }
 
     pub(super) fn mutex(&self, keeper: &Keeper, name: &str) -> Mutex {
@@ -112,18 +114,17 @@ impl Stage {
     }
 }
 
-/// Script calls are told apart by their lengths: a renewal has two fixed and two more arguments for each hold, an acquire
-/// eleven, a release five.
-pub(super) fn is_renewal(request: &Request) -> bool {
-    request.command == "EVALSHA" && request.arguments.len() >= 10 && request.arguments.len().is_multiple_of(2)
-}
-
+/// Script calls are told apart by their numbers of keys and arguments.
 pub(super) fn is_acquire(request: &Request) -> bool {
-    request.command == "EVALSHA" && request.arguments.len() == 11
+    request.command == "EVALSHA" && request.arguments.len() == 11 && request.argument(1) == "3"
 }
 
 pub(super) fn is_release(request: &Request) -> bool {
-    request.command == "EVALSHA" && request.arguments.len() == 5
+    request.command == "EVALSHA" && request.arguments.len() == 5 && request.argument(1) == "2"
+}
+
+pub(super) fn is_renewal(request: &Request) -> bool {
+    request.command == "EVALSHA" && request.arguments.len() >= 10 && !is_acquire(request)
 }
 
 /// A deadline clock in the test's hand: it runs with the machine's until it is stopped, and can be put forward.

@@ -73,7 +73,11 @@ fn role() {
 static KEPT: OnceLock<Mutex<MutexGuard>> = OnceLock::new();
 
 async fn take_orders(url: &str, layout: &str) {
-    let layout = if layout == "Plain" { Layout::Plain } else { Layout::Redisson };
+    let layout = if layout == "Plain" {
+        Layout::Plain
+    } else {
+        Layout::Redisson
+    };
     let builder = Keeper::builder().flush_on_drop(Duration::from_secs(5));
     let mut keeper = Some(builder.connect(url).await.unwrap());
     let mut guard: Option<MutexGuard> = None;
@@ -129,7 +133,11 @@ async fn take_orders(url: &str, layout: &str) {
 }
 
 fn mutex(keeper: &Option<Keeper>, name: &str, layout: Layout) -> lockkeeper::Mutex {
-    keeper.as_ref().expect("a keeper that was not let go").mutex(name).layout(layout)
+    keeper
+        .as_ref()
+        .expect("a keeper that was not let go")
+        .mutex(name)
+        .layout(layout)
 }
 
 /// Forks, and goes on in the child: the parent ends at once, without any destructor.
