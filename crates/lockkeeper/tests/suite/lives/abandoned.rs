@@ -99,8 +99,10 @@ fn runtime() -> Runtime {
         .unwrap()
 }
 
+type End = fn(Runtime);
+
 /// How a runtime can go while a task of it holds the lock.
-fn ends_of_runtimes() -> [(&'static str, fn(Runtime)); 3] {
+fn ends_of_runtimes() -> [(&'static str, End); 3] {
     [
         ("dropped", |runtime| drop(runtime)),
         ("shut down in the background", Runtime::shutdown_background),

@@ -156,8 +156,10 @@ async fn a_call_dropped_at_any_point_leaves_nothing_embedded() {
     }
 }
 
+type Belongs = fn(&Request) -> bool;
+
 /// The calls that send a request of their own, with a way to know it.
-const SENDING: [(Call, fn(&Request) -> bool); 5] = [
+const SENDING: [(Call, Belongs); 5] = [
     (Call::Lock, is_acquire),
     (Call::TryLock, is_acquire),
     (Call::Run, is_acquire),

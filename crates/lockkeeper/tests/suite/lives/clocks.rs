@@ -33,7 +33,7 @@ async fn a_machine_that_slept_has_lost_its_holds(layout: Layout) {
         .lock()
         .await
         .unwrap();
-    let running = stage.mutex(&keeper, "running").clone();
+    let running = stage.mutex(&keeper, "running");
     let (started, is_started) = tokio::sync::oneshot::channel();
     let work = tokio::spawn(async move {
         let ran = running.run(|_| async move {
