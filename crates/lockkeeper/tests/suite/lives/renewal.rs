@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use lockkeeper::{Error, HoldState, Keeper, Layout, Lease, LossReason, Mutex, MutexGuard, Unlocked};
+use lockkeeper_testkit::proxy::Request;
 use lockkeeper_testkit::{Matcher, boot_time_ns, wait_until};
 
 use super::in_both_layouts;
@@ -106,13 +107,14 @@ async fn a_released_lock_is_never_renewed(layout: Layout) {
                 assert_eq!(inner.unlock().await, Ok(Unlocked::Freed));
             }
         }
-        owners.push(owner);
+        owners.push((owner, Instant::now()));
     }
     stage.nothing_left().await;
-    stage.proxy.clear_log();
     tokio::time::sleep(lease * 3).await;
-    for owner in owners {
-        assert!(stage.renewals_of(&owner).is_empty(), "renewed after its release");
+    for (owner, given_up) in owners {
+        // A renewal may have been on its way; the next would have come after a third of the lease.
+        let late = |request: &Arc<Request>| request.at > given_up + ms(50);
+        assert!(!stage.renewals_of(&owner).iter().any(late), "renewed after its release");
     }
     assert!(stage.lock_keys().await.is_empty());
 }
