@@ -159,7 +159,7 @@ async fn each_local_guard_has_its_whole_fixed_lease(layout: Layout) {
     let turns = Turns::new(layout, builder, Lease::fixed(lease)).await;
     let (first, line) = turns.begin(3).await;
     let started = first.remaining();
-    assert!(started >= trusted);
+    assert_eq!(started, trusted + ms(50), "the lease and the time of the turns");
     let mut guard = first;
     for (index, next) in (1..).zip(line) {
         turns.clock.put_forward(ms(15));

@@ -1,0 +1,59 @@
+//! What can be typed: the whole command line, apart from what it does.
+
+mod demo;
+mod duration;
+mod lock;
+mod run;
+mod server;
+mod usage;
+
+pub use demo::{DemoArguments, Strategy};
+pub use duration::parse_duration;
+pub use lock::{ShowArguments, UnlockArguments};
+pub use run::{Layout, RUN_NOTES, RunArguments};
+pub use server::{PASSWORD_VARIABLE, Secret, Server, ServerArguments, ServerError, hide_passwords};
+pub use usage::{UsageProblem, command, parse};
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// The command line, understood.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lockkeeper",
+    version,
+    about = "Run commands under a distributed lock on Redis or Valkey, and look at locks",
+    after_help = crate::exit::TABLE,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a command while holding a lock
+    Run(Box<RunArguments>),
+    /// Show who holds a lock
+    Show(ShowArguments),
+    /// Free a lock whoever holds it
+    Unlock(UnlockArguments),
+    /// Sell tickets to many buyers at once, with and without a lock
+    Demo(DemoArguments),
+    /// Print completions for a shell
+    Completions(CompletionsArguments),
+    /// Print the manual page in roff (try: lockkeeper man | man -l -)
+    Man,
+}
+
+/// `lockkeeper completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArguments {
+    /// The shell that will read them
+    #[arg(value_enum)]
+    pub shell: Shell,
+}

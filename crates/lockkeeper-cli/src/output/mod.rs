@@ -1,0 +1,9 @@
+//! What is printed: tables for people, JSON for programs.
+
+mod colour;
+mod locks;
+mod sales;
+
+pub use colour::{Paint, colour_wanted};
+pub use locks::{HolderReport, LockReport, LockState, UnlockReport, write_lock, write_unlock};
+pub use sales::{SaleReport, write_sale_line, write_sales};

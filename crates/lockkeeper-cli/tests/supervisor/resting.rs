@@ -1,0 +1,47 @@
+//! The hold is kept when the command has ended.
+
+use crate::Test;
+use crate::processes::{eventually, runs};
+use crate::stage::{AMPLE, Lease, Running, Stage};
+use nix::sys::signal::Signal;
+use std::time::{Duration, Instant};
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "the_rest_lasts_as_long_as_it_was_meant_to",
+        the_rest_lasts_as_long_as_it_was_meant_to,
+    ),
+    ("a_loss_ends_the_rest", a_loss_ends_the_rest),
+    ("a_signal_ends_the_rest", a_signal_ends_the_rest),
+];
+
+/// A supervisor whose command has ended.
+fn resting(stage: &Stage, milliseconds: u64) -> Running {
+    std::fs::write(stage.path("rest"), milliseconds.to_string()).expect("written");
+    let running = stage.script("echo $$ >command; exit 5");
+    let command = stage.await_processes("command")[0];
+    eventually("the command's end", || !runs(command));
+    running
+}
+
+fn the_rest_lasts_as_long_as_it_was_meant_to() {
+    let stage = Stage::new(Lease::Renewed(200), 50);
+    let start = Instant::now();
+    let running = resting(&stage, 700);
+    assert_eq!(running.code(), Some(5));
+    assert!(start.elapsed() >= Duration::from_millis(700), "{:?}", start.elapsed());
+}
+
+fn a_loss_ends_the_rest() {
+    let stage = Stage::new(AMPLE, 50);
+    let running = resting(&stage, 100_000);
+    stage.touch("lose");
+    assert_eq!(running.code(), Some(79));
+}
+
+fn a_signal_ends_the_rest() {
+    let stage = Stage::new(AMPLE, 50);
+    let mut running = resting(&stage, 100_000);
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.code(), Some(143));
+}
