@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::Keeper;
 use crate::error::LossReason;
 use crate::service::core::Core;
-use crate::service::waiting::sleep_until;
+use crate::service::waiting::until;
 
 /// What closing a keeper could and could not do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Keeper {
         let over = core.clock_now().plus(limit);
         tokio::select! {
             () = core.pending.settled() => {}
-            () = sleep_until(core, over) => {}
+            () = until(core, over) => {}
         }
         let mut report = CloseReport::default();
         for queue in closing {

@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 
 use super::hold::{Hold, HoldState};
 use super::meters::Meters;
+use super::waiting::GLANCE;
 use crate::base::clock::Moment;
 use crate::engine::embedded::{EmbeddedEngine, Participant};
 use crate::engine::{Answer, Engine, Lane, Renew, Renewed, Reply, Step, StepError};
@@ -197,7 +198,12 @@ impl Renewal {
                 continue;
             }
             if looks_at > now {
-                let sleep = tokio::time::sleep(looks_at.since(now).min(Duration::from_secs(3600)));
+                let longest = if next.is_some() {
+                    GLANCE
+                } else {
+                    Duration::from_secs(3600)
+                };
+                let sleep = tokio::time::sleep(looks_at.since(now).min(longest));
                 tokio::select! {
                     () = sleep => {}
                     () = self.sooner.notified() => {}

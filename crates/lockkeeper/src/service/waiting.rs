@@ -92,10 +92,19 @@ impl Backoff {
     }
 }
 
-/// A timer that fires when the deadline clock should have reached `moment`. It only wakes; whoever is woken looks at the
-/// clock. Works on any thread: outside a runtime the keeper's own drives the timer.
+/// The longest sleep without a look at the deadline clock. Timers stand still while the machine sleeps, the clock does
+/// not: after a resume the passed deadline is noticed within this time.
+pub(crate) const GLANCE: Duration = Duration::from_secs(1);
+
+/// A timer that fires when the deadline clock should have reached `moment`, or after a [`GLANCE`]. It only wakes; whoever
+/// is woken looks at the clock, and sleeps on if it was too early. Works on any thread: outside a runtime the keeper's own
+/// drives the timer.
 pub(crate) fn sleep_until(core: &Core, moment: Moment) -> tokio::time::Sleep {
-    let span = moment.since(core.clock_now());
+    let mut span = moment.since(core.clock_now());
+    // The embedded engine's clock is the runtime's own: its timers are never behind it.
+    if !core.engine.is_immediate() {
+        span = span.min(GLANCE);
+    }
     // The timer's resolution is a millisecond: waking early would only mean going to sleep again.
     let instant = || {
         Instant::now()
@@ -107,6 +116,13 @@ pub(crate) fn sleep_until(core: &Core, moment: Moment) -> tokio::time::Sleep {
     }
     let _context = core.executor.handle().enter();
     tokio::time::sleep_until(instant())
+}
+
+/// Ends when the deadline clock has reached `moment`.
+pub(crate) async fn until(core: &Core, moment: Moment) {
+    while core.clock_now() < moment {
+        sleep_until(core, moment).await;
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::error::{Error, LossReason};
 use crate::service::attempt::Attempt;
 use crate::service::cleanup::{Closed, Closing, lease_over};
 use crate::service::hold::{Hold, HoldState};
-use crate::service::waiting::sleep_until;
+use crate::service::waiting::until;
 
 /// What became of the lock when a guard gave it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -336,7 +336,7 @@ impl Releasing<'_> {
                 .await;
             drop(pending);
         });
-        let mut timer = pin!(sleep_until(&queue.core, over));
+        let mut timer = pin!(until(&queue.core, over));
         tokio::select! {
             first = told => match first {
                 Ok(Closed::Freed { .. }) => Ok(Unlocked::Freed),
