@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use lockkeeper::redis::RedisConfig;
-use lockkeeper::{Error, Keeper, KeeperBuilder, Layout, Mutex, MutexGuard};
+use lockkeeper::{Error, Keeper, KeeperBuilder, Layout, Mutex, MutexGuard, Unlocked};
 use lockkeeper_testkit::proxy::Request;
 use lockkeeper_testkit::{Matcher, Proxy, RedisServer, real_time, wait_until};
 use redis::{Cmd, FromRedisValue, cmd};
@@ -206,6 +206,12 @@ pub(super) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
 pub(super) fn locking(mutex: &Mutex) -> JoinHandle<Result<(MutexGuard, Instant), Error>> {
     let mutex = mutex.clone();
     tokio::spawn(async move { mutex.lock().await.map(|guard| (guard, Instant::now())) })
+}
+
+/// Locks and unlocks in a task of its own.
+pub(super) fn taking_a_turn(mutex: &Mutex) -> JoinHandle<Result<Unlocked, Error>> {
+    let mutex = mutex.clone();
+    tokio::spawn(async move { mutex.lock().await?.unlock().await })
 }
 
 /// The call ends when its budget does, whatever is broken: not before, and at most a moment later.

@@ -1,14 +1,17 @@
 //! Waking: signals that come too early, too late, never, or from a connection that is half dead.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockkeeper::redis::RedisConfig;
 use lockkeeper::{Error, Keeper, Layout, Lease, MutexGuard, Polling};
+use lockkeeper_testkit::proxy::Request;
 use lockkeeper_testkit::{Matcher, RedisServer, wait_until};
 use redis::cmd;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::bed::{Bed, SOON, ends_on_time, locking, soon, traffic};
+use super::bed::{Bed, SOON, ends_on_time, locking, soon, taking_a_turn, traffic};
 use super::in_both_layouts;
 
 in_both_layouts!(
@@ -96,13 +99,12 @@ async fn a_failed_subscription_does_not_poison_the_name(layout: Layout) {
     assert!(matches!(error, Error::TimedOut { .. }), "{error:?}");
     stuck.fired().await;
     stuck.remove();
-    let waiting: Vec<_> = (0..30).map(|_| locking(&bed.mutex(&waiter, "poison"))).collect();
+    let waiting: Vec<_> = (0..30).map(|_| taking_a_turn(&bed.mutex(&waiter, "poison"))).collect();
     bed.somebody_listens("poison").await;
     guard.unlock().await.unwrap();
     let freed = Instant::now();
     for wait in waiting {
-        let (guard, _) = soon("the freed lock", wait).await.unwrap().unwrap();
-        guard.unlock().await.unwrap();
+        soon("a turn for everybody", wait).await.unwrap().unwrap();
     }
     assert!(freed.elapsed() < Duration::from_secs(3), "{:?}", freed.elapsed());
     bed.nothing_is_left_of("poison").await;
@@ -119,7 +121,8 @@ async fn a_refused_subscription_only_costs_speed() {
     let config = RedisConfig::from_url(&format!("redis://deaf:x@{}/", bed.server.address())).unwrap();
     let waiter = Keeper::builder().connect_with(config).await.unwrap();
     let guard = bed.mutex(&holder, "deaf-name").lock().await.unwrap();
-    let waiting = locking(&bed.mutex(&waiter, "deaf-name"));
+    let lease = Lease::renewed(Duration::from_secs(1));
+    let waiting = locking(&bed.mutex(&waiter, "deaf-name").lease(lease));
     wait_until("the refusal", SOON, async || {
         bed.server
             .command_stats()
@@ -134,7 +137,7 @@ async fn a_refused_subscription_only_costs_speed() {
     assert!(got - freed < Duration::from_secs(2), "{:?}", got - freed);
     let waiting = locking(&bed.mutex(&holder, "deaf-name"));
     bed.somebody_listens("deaf-name").await;
-    // It may not publish either, and frees all the same.
+    // It may not publish either, and frees all the same: the other finds out when the lease it was told of ends.
     guard.unlock().await.unwrap();
     let (guard, _) = soon("the lock freed in silence", waiting).await.unwrap().unwrap();
     let waiting = locking(&bed.mutex(&waiter, "deaf-name"));
@@ -148,7 +151,7 @@ async fn a_refused_subscription_only_costs_speed() {
     })
     .await;
     guard.unlock().await.unwrap();
-    soon("the freed lock", waiting).await.unwrap().unwrap();
+    drop(soon("the freed lock", waiting).await.unwrap().unwrap());
 }
 
 /// B07: channels are multiplexed on one connection, and one wait that ends does not disturb the others.
@@ -241,83 +244,106 @@ async fn a_waiter_that_gave_up_leaves_nothing(layout: Layout) {
     guard.unlock().await.unwrap();
 }
 
-/// B waits on a live subscription while A holds. What happens to the signal connection is the case's.
-async fn waiting_with_a_subscription(
-    bed: &Bed,
-    name: &str,
-) -> (
-    MutexGuard,
-    Keeper,
-    tokio::task::JoinHandle<Result<(MutexGuard, Instant), Error>>,
-) {
-    let holder = bed.direct().await;
-    let waiter = bed.behind_proxy_beating(Duration::from_millis(250)).await;
-    let guard = bed.mutex(&holder, name).lock().await.unwrap();
-    let waiting = locking(&bed.mutex(&waiter, name).wait(Duration::from_secs(60)));
-    bed.somebody_listens(name).await;
-    (guard, waiter, waiting)
+/// B waits on a live subscription while A holds; then something happens to B's signal connection.
+struct Listening {
+    guard: MutexGuard,
+    waiter: Keeper,
+    waiting: JoinHandle<Result<(MutexGuard, Instant), Error>>,
+    /// The proxy's number of the signal connection.
+    connection: u64,
 }
 
-/// The lock comes soon after its release, and the next wait has a working subscription again.
-async fn recovers(
-    bed: &Bed,
-    name: &str,
-    guard: MutexGuard,
-    waiter: &Keeper,
-    waiting: tokio::task::JoinHandle<Result<(MutexGuard, Instant), Error>>,
-) {
-    guard.unlock().await.unwrap();
-    let freed = Instant::now();
-    let (guard, got) = soon("the freed lock", waiting).await.unwrap().unwrap();
-    assert!(got - freed < Duration::from_secs(2), "{:?}", got - freed);
-    let other = bed.direct().await;
-    guard.unlock().await.unwrap();
-    let guard = bed.mutex(&other, name).lock().await.unwrap();
-    let waiting = locking(&bed.mutex(waiter, name));
-    bed.somebody_listens(name).await;
-    guard.unlock().await.unwrap();
-    let freed = Instant::now();
-    let (guard, got) = soon("the lock after its signal", waiting).await.unwrap().unwrap();
-    assert!(got - freed < MOMENT, "{:?}", got - freed);
-    guard.unlock().await.unwrap();
-    bed.nothing_is_left_of(name).await;
+impl Listening {
+    async fn on(bed: &Bed, name: &str) -> Self {
+        let holder = bed.direct().await;
+        let waiter = bed.behind_proxy_beating(Duration::from_millis(250)).await;
+        let guard = bed.mutex(&holder, name).lock().await.unwrap();
+        let waiting = locking(&bed.mutex(&waiter, name).wait(Duration::from_secs(60)));
+        bed.somebody_listens(name).await;
+        let log = bed.proxy.log();
+        let connection = log
+            .iter()
+            .find(|request| request.command == "SUBSCRIBE")
+            .unwrap()
+            .connection;
+        Self {
+            guard,
+            waiter,
+            waiting,
+            connection,
+        }
+    }
+
+    /// Another connection has taken over the subscription, without any release.
+    async fn is_replaced(&self, bed: &Bed) {
+        wait_until("another subscription", SOON, async || {
+            let log = bed.proxy.log();
+            let subscribe = |request: &&Arc<Request>| request.command == "SUBSCRIBE";
+            log.iter()
+                .filter(subscribe)
+                .any(|request| request.connection > self.connection)
+        })
+        .await;
+        self.bury(bed);
+    }
+
+    /// A proxy keeps the server's end of a black hole open, with the subscription on it.
+    fn bury(&self, bed: &Bed) {
+        bed.proxy.reset(&Matcher::any().on_connection(self.connection));
+    }
+
+    /// The lock comes soon after its release, and the next wait has a working subscription.
+    async fn recovers(self, bed: &Bed, name: &str) {
+        let connection = self.connection;
+        self.guard.unlock().await.unwrap();
+        let freed = Instant::now();
+        let (guard, got) = soon("the freed lock", self.waiting).await.unwrap().unwrap();
+        assert!(got - freed < Duration::from_secs(2), "{:?}", got - freed);
+        guard.unlock().await.unwrap();
+        bed.proxy.reset(&Matcher::any().on_connection(connection));
+        let other = bed.direct().await;
+        let guard = bed.mutex(&other, name).lock().await.unwrap();
+        let waiting = locking(&bed.mutex(&self.waiter, name));
+        bed.somebody_listens(name).await;
+        guard.unlock().await.unwrap();
+        let freed = Instant::now();
+        let (guard, got) = soon("the lock after its signal", waiting).await.unwrap().unwrap();
+        assert!(got - freed < MOMENT, "{:?}", got - freed);
+        guard.unlock().await.unwrap();
+        bed.nothing_is_left_of(name).await;
+    }
 }
 
 /// B65a, H44c: no message, no error. Only the probe can tell.
 async fn a_silent_signal_connection_is_found_out(layout: Layout) {
     let bed = Bed::new(layout);
-    let (guard, waiter, waiting) = waiting_with_a_subscription(&bed, "silent").await;
-    let connections = bed.proxy.connections();
-    let hole = bed.proxy.on(Matcher::subscribers()).black_hole();
+    let listening = Listening::on(&bed, "silent").await;
+    let hole = bed
+        .proxy
+        .on(Matcher::any().on_connection(listening.connection))
+        .black_hole();
     hole.fired().await;
-    hole.remove();
-    // Found out although nothing is released meanwhile.
-    wait_until("another signal connection", SOON, async || {
-        bed.proxy.connections() > connections
-    })
-    .await;
-    recovers(&bed, "silent", guard, &waiter, waiting).await;
+    listening.is_replaced(&bed).await;
+    listening.recovers(&bed, "silent").await;
 }
 
 /// B65a at its worst: the release itself falls into the hole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_in_the_dark_is_found_within_two_probes() {
     let bed = Bed::new(Layout::Redisson);
-    let (guard, waiter, waiting) = waiting_with_a_subscription(&bed, "dark").await;
-    let hole = bed.proxy.on(Matcher::subscribers()).black_hole();
+    let listening = Listening::on(&bed, "dark").await;
+    let hole = bed
+        .proxy
+        .on(Matcher::any().on_connection(listening.connection))
+        .black_hole();
     hole.fired().await;
-    recovers(&bed, "dark", guard, &waiter, {
-        hole.remove();
-        waiting
-    })
-    .await;
+    listening.recovers(&bed, "dark").await;
 }
 
 /// B65b: the server closes a subscriber whose output is larger than its limit.
 async fn a_signal_connection_closed_by_its_output_limit_is_replaced(layout: Layout) {
     let bed = Bed::new(layout);
-    let (guard, waiter, waiting) = waiting_with_a_subscription(&bed, "output").await;
-    let connections = bed.proxy.connections();
+    let listening = Listening::on(&bed, "output").await;
     let limit = "pubsub 1024 1024 1";
     let () = bed
         .ask(cmd("CONFIG").arg("SET").arg("client-output-buffer-limit").arg(limit))
@@ -325,24 +351,17 @@ async fn a_signal_connection_closed_by_its_output_limit_is_replaced(layout: Layo
     let channel = bed.server.pubsub_channels().await.remove(0);
     let told: u64 = bed.ask(cmd("PUBLISH").arg(channel).arg("x".repeat(4 << 20))).await;
     assert_eq!(told, 1);
-    wait_until("another signal connection", SOON, async || {
-        bed.proxy.connections() > connections
-    })
-    .await;
-    recovers(&bed, "output", guard, &waiter, waiting).await;
+    listening.is_replaced(&bed).await;
+    listening.recovers(&bed, "output").await;
 }
 
 /// B65c.
 async fn a_reset_signal_connection_is_replaced(layout: Layout) {
     let bed = Bed::new(layout);
-    let (guard, waiter, waiting) = waiting_with_a_subscription(&bed, "reset").await;
-    let connections = bed.proxy.connections();
+    let listening = Listening::on(&bed, "reset").await;
     assert_eq!(bed.proxy.reset(&Matcher::subscribers()), 1);
-    wait_until("another signal connection", SOON, async || {
-        bed.proxy.connections() > connections
-    })
-    .await;
-    recovers(&bed, "reset", guard, &waiter, waiting).await;
+    listening.is_replaced(&bed).await;
+    listening.recovers(&bed, "reset").await;
 }
 
 /// H47: subscriptions that are cut all the time cost speed at most.
@@ -410,7 +429,8 @@ async fn polling_makes_no_signal_traffic(layout: Layout) {
         !counts.contains_key("SUBSCRIBE") && !counts.contains_key("SSUBSCRIBE"),
         "{counts:?}"
     );
-    assert_eq!(bed.server.info_field("clients", "pubsub_clients").await, "0");
+    let clients = bed.server.client_list().await;
+    assert!(clients.iter().all(|client| client.subscriptions() == 0), "{clients:?}");
 }
 
 /// Whatever a name needed goes with its last user: the entry in the keeper, the channel on the server.
