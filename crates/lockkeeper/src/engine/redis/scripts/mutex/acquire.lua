@@ -84,7 +84,7 @@ if peer then
   last = math.max(last, tonumber(peer))
 end
 local first = math.max(last + 1, now)
-last = first + size - 1
+last = first + (size - 1) -- in this order: 2^53 + 1 is 2^53 here
 if last >= 9007199254740992 then
   return redis.error_reply(exhausted)
 end
