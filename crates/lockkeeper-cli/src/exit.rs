@@ -49,9 +49,7 @@ impl Exit {
             Self::Success => 0,
             Self::Failure => 1,
             Self::Command(code) => code,
-            Self::Signalled(signal) => {
-                128_u8.saturating_add(u8::try_from(signal).unwrap_or(u8::MAX))
-            }
+            Self::Signalled(signal) => 128_u8.saturating_add(u8::try_from(signal).unwrap_or(u8::MAX)),
             Self::Usage => 64,
             Self::Unreachable => 69,
             Self::NotAcquired => 75,

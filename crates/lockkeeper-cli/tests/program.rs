@@ -27,10 +27,7 @@ fn bad_usage_is_64_on_standard_error() {
     ] {
         let output = lockkeeper(words);
         assert_eq!(output.status.code(), Some(64), "{words:?}");
-        assert!(
-            output.stdout.is_empty() && !output.stderr.is_empty(),
-            "{words:?}"
-        );
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{words:?}");
     }
 }
 
@@ -39,10 +36,7 @@ fn help_and_version_are_0_on_standard_output() {
     for words in [&["--help"][..], &["run", "--help"], &["--version"]] {
         let output = lockkeeper(words);
         assert_eq!(output.status.code(), Some(0), "{words:?}");
-        assert!(
-            output.stderr.is_empty() && !output.stdout.is_empty(),
-            "{words:?}"
-        );
+        assert!(output.stderr.is_empty() && !output.stdout.is_empty(), "{words:?}");
     }
 }
 
@@ -63,13 +57,7 @@ fn help_explains_the_exit_codes_and_the_environment() {
 
 #[test]
 fn neither_colour_nor_password_is_printed_into_a_pipe() {
-    for words in [
-        &["--help"][..],
-        &["run", "--help"],
-        &["fly"],
-        &["show"],
-        &["man"],
-    ] {
+    for words in [&["--help"][..], &["run", "--help"], &["fly"], &["show"], &["man"]] {
         let output = lockkeeper(words);
         let all = text(&output.stdout) + &text(&output.stderr);
         assert!(!all.contains('\u{1b}'), "{words:?}: {all}");

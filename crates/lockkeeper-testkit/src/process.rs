@@ -45,10 +45,7 @@ impl Process {
     ///
     /// If it cannot be started.
     pub fn from_command(mut command: Command) -> io::Result<Self> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let watchdog = match Watchdog::over(&child, None) {
             Ok(watchdog) => watchdog,
             Err(error) => {
@@ -111,10 +108,7 @@ impl Process {
     ///
     /// If it is not running.
     pub fn terminate(&self) {
-        assert!(
-            self.is_running(),
-            "only a running process can be asked to end"
-        );
+        assert!(self.is_running(), "only a running process can be asked to end");
         signal::terminate(&self.child);
     }
 
@@ -170,10 +164,7 @@ impl Process {
                 "the process closed its output",
             )),
             Err(elapsed) => {
-                let text = format!(
-                    "waiting for a line of process {}: {elapsed}",
-                    self.child.id()
-                );
+                let text = format!("waiting for a line of process {}: {elapsed}", self.child.id());
                 Err(io::Error::new(io::ErrorKind::TimedOut, text))
             }
         }
@@ -184,16 +175,10 @@ impl Process {
     /// # Errors
     ///
     /// As [`next_line`](Self::next_line); the limit is for all lines together.
-    pub async fn line_starting_with(
-        &mut self,
-        prefix: &str,
-        limit: Duration,
-    ) -> io::Result<String> {
+    pub async fn line_starting_with(&mut self, prefix: &str, limit: Duration) -> io::Result<String> {
         let start = Instant::now();
         loop {
-            let line = self
-                .next_line(limit.saturating_sub(start.elapsed()))
-                .await?;
+            let line = self.next_line(limit.saturating_sub(start.elapsed())).await?;
             if let Some(rest) = line.strip_prefix(prefix) {
                 return Ok(rest.to_owned());
             }

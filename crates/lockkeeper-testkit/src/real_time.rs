@@ -74,12 +74,8 @@ fn ring_when_due(receiver: &mpsc::Receiver<Alarm>) {
             }
         }
         let next = match alarms.peek() {
-            Some(Reverse(first)) => {
-                receiver.recv_timeout(first.due.saturating_duration_since(Instant::now()))
-            }
-            None => receiver
-                .recv()
-                .map_err(|_| mpsc::RecvTimeoutError::Disconnected),
+            Some(Reverse(first)) => receiver.recv_timeout(first.due.saturating_duration_since(Instant::now())),
+            None => receiver.recv().map_err(|_| mpsc::RecvTimeoutError::Disconnected),
         };
         match next {
             Ok(alarm) => alarms.push(Reverse(alarm)),
@@ -122,10 +118,7 @@ pub async fn timeout<F: Future>(limit: Duration, future: F) -> Result<F::Output,
         if let std::task::Poll::Ready(output) = future.as_mut().poll(context) {
             return std::task::Poll::Ready(Ok(output));
         }
-        alarm
-            .as_mut()
-            .poll(context)
-            .map(|()| Err(Elapsed { limit }))
+        alarm.as_mut().poll(context).map(|()| Err(Elapsed { limit }))
     })
     .await
 }

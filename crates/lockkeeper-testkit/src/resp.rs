@@ -21,10 +21,7 @@ pub(crate) fn request_length(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
         None => Ok(None),
         Some(b'*') => value_length(bytes),
         Some(first) if first.is_ascii_alphabetic() || *first == b'\r' || *first == b'\n' => {
-            Ok(bytes
-                .iter()
-                .position(|byte| *byte == b'\n')
-                .map(|end| end + 1))
+            Ok(bytes.iter().position(|byte| *byte == b'\n').map(|end| end + 1))
         }
         Some(_) => Err(Malformed),
     }
@@ -67,9 +64,7 @@ pub(crate) fn elements(value: &[u8]) -> Vec<&[u8]> {
 /// The content of one whole string value (bulk, verbatim, simple, number), without its header.
 pub(crate) fn text(value: &[u8]) -> &[u8] {
     match header(value, 0) {
-        Some((b'$' | b'=' | b'!', _, start)) => value
-            .get(start..value.len().saturating_sub(2))
-            .unwrap_or_default(),
+        Some((b'$' | b'=' | b'!', _, start)) => value.get(start..value.len().saturating_sub(2)).unwrap_or_default(),
         Some((_, line, _)) => line,
         None => b"",
     }
@@ -108,15 +103,9 @@ fn value_end(bytes: &[u8], at: usize, depth: usize) -> Result<Option<usize>, Mal
             return Ok((end <= bytes.len()).then_some(end));
         }
         b'*' | b'>' | b'~' => (number(line)?.unwrap_or(0), 0),
-        b'%' => (
-            number(line)?.unwrap_or(0).checked_mul(2).ok_or(Malformed)?,
-            0,
-        ),
+        b'%' => (number(line)?.unwrap_or(0).checked_mul(2).ok_or(Malformed)?, 0),
         // The attribute's pairs, and then the value they describe.
-        b'|' => (
-            number(line)?.unwrap_or(0).checked_mul(2).ok_or(Malformed)?,
-            1,
-        ),
+        b'|' => (number(line)?.unwrap_or(0).checked_mul(2).ok_or(Malformed)?, 1),
         _ => return Err(Malformed),
     };
     let mut end = start;
@@ -156,11 +145,7 @@ mod tests {
         for value in values {
             assert_eq!(value_length(value), Ok(Some(value.len())), "{value:?}");
             for cut in 0..value.len() {
-                assert_eq!(
-                    value_length(&value[..cut]),
-                    Ok(None),
-                    "{value:?} cut at {cut}"
-                );
+                assert_eq!(value_length(&value[..cut]), Ok(None), "{value:?} cut at {cut}");
             }
         }
     }

@@ -11,8 +11,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// The pid of a child that has not been reaped; its number cannot belong to anybody else until then.
 fn own_pid(child: &Child) -> Option<Pid> {
-    (!has_ended(child))
-        .then(|| Pid::from_raw(i32::try_from(child.id()).expect("a pid fits 31 bits")))
+    (!has_ended(child)).then(|| Pid::from_raw(i32::try_from(child.id()).expect("a pid fits 31 bits")))
 }
 
 /// Asks the child to end (`SIGTERM`); a frozen one is thawed, else it could not. Nothing if it has ended already.
@@ -71,9 +70,7 @@ fn thread_states(pid: Pid) -> Option<Vec<char>> {
 /// Whether the child has ended, without reaping it: until then its pid is nobody else's.
 pub(crate) fn has_ended(child: &Child) -> bool {
     use rustix::process::{WaitId, WaitIdOptions, waitid};
-    let Some(pid) =
-        rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("a pid fits 31 bits"))
-    else {
+    let Some(pid) = rustix::process::Pid::from_raw(i32::try_from(child.id()).expect("a pid fits 31 bits")) else {
         return true;
     };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;

@@ -72,9 +72,7 @@ pub async fn wait_until<O: Observation>(
         let left = limit.saturating_sub(start.elapsed());
         // The last look always gets a moment of its own, else a short limit might never look.
         let Ok(seen) = real_time::timeout(left.max(REST), look()).await else {
-            panic!(
-                "waited {limit:?} for {description}: the last look did not end; seen before it: {last:?}"
-            );
+            panic!("waited {limit:?} for {description}: the last look did not end; seen before it: {last:?}");
         };
         let seen = match seen.reached() {
             Ok(reached) => return reached,

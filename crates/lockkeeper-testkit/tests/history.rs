@@ -46,19 +46,16 @@ fn a_recorded_history_is_read_back_as_it_was() {
     let files = [folder.path().join("a"), folder.path().join("b")];
     let start = boot_time_ns();
     let first = Recorder::open(&files[0], "a").unwrap();
-    let held =
-        first
-            .call("job", Sharing::Exclusive)
-            .granted("a:1", Some(u64::MAX), Some(start + HOUR_NS));
+    let held = first
+        .call("job", Sharing::Exclusive)
+        .granted("a:1", Some(u64::MAX), Some(start + HOUR_NS));
     held.renewed(start + 2 * HOUR_NS);
     held.release_called();
     let second = Recorder::open(&files[1], "b").unwrap();
     second.call("job", Sharing::Shared).refused("busy");
     drop(second.call("job", Sharing::Shared));
     let waiting = second.call("job", Sharing::Shared);
-    let lost = second
-        .call("other", Sharing::Shared)
-        .granted("b:1", None, None);
+    let lost = second.call("other", Sharing::Shared).granted("b:1", None, None);
     lost.lost();
 
     let history = History::read(&files).unwrap();
@@ -79,9 +76,7 @@ fn a_recorded_history_is_read_back_as_it_was() {
         entries[4].believed().unwrap().1,
         entries[4].grant().unwrap().lost.unwrap()
     );
-    assert!(
-        matches!(history.faults().as_slice(), [Fault::StillWaiting(entry)] if entry.number == 3)
-    );
+    assert!(matches!(history.faults().as_slice(), [Fault::StillWaiting(entry)] if entry.number == 3));
     waiting.refused("timed out");
     History::read(&files).unwrap().assert_sound();
 }
@@ -93,21 +88,13 @@ fn events_that_cannot_be_are_refused_and_a_line_cut_short_is_left_out() {
     let recorder = Recorder::open(&file, "a").unwrap();
     recorder.call("job", Sharing::Exclusive).refused("busy");
     let append = |text: &str| {
-        let mut file = std::fs::OpenOptions::new()
-            .append(true)
-            .open(&file)
-            .unwrap();
+        let mut file = std::fs::OpenOptions::new().append(true).open(&file).unwrap();
         file.write_all(text.as_bytes()).unwrap();
     };
     append(r#"{"process":"a","number":2,"at":1,"ev"#);
     assert_eq!(History::read([&file]).unwrap().entries().len(), 1);
     append("\n");
-    assert!(
-        History::read([&file])
-            .unwrap_err()
-            .to_string()
-            .contains("line 3")
-    );
+    assert!(History::read([&file]).unwrap_err().to_string().contains("line 3"));
 
     let twice = folder.path().join("twice");
     Recorder::open(&twice, "same")
@@ -132,11 +119,9 @@ fn events_that_cannot_be_are_refused_and_a_line_cut_short_is_left_out() {
 fn worker_that_records() {
     let file = std::env::var_os("HISTORY_FILE").expect("the file is named");
     let recorder = Recorder::open(file, "victim").unwrap();
-    let _held = recorder.call("job", Sharing::Exclusive).granted(
-        "victim:1",
-        Some(1),
-        Some(boot_time_ns() + HOUR_NS),
-    );
+    let _held = recorder
+        .call("job", Sharing::Exclusive)
+        .granted("victim:1", Some(1), Some(boot_time_ns() + HOUR_NS));
     let _waiting = recorder.call("other", Sharing::Exclusive);
     println!("\nrecorded");
     loop {
@@ -178,19 +163,10 @@ fn a_hold_is_believed_until_the_earliest_of_its_ends() {
         entry.believed()
     };
     assert_eq!(with(|_| {}), Some((100, 200)));
-    assert_eq!(
-        with(|grant| grant.release_called = Some(150)),
-        Some((100, 150))
-    );
-    assert_eq!(
-        with(|grant| grant.release_called = Some(250)),
-        Some((100, 200))
-    );
+    assert_eq!(with(|grant| grant.release_called = Some(150)), Some((100, 150)));
+    assert_eq!(with(|grant| grant.release_called = Some(250)), Some((100, 200)));
     assert_eq!(with(|grant| grant.lost = Some(120)), Some((100, 120)));
-    assert_eq!(
-        with(|grant| grant.process_ended = Some(110)),
-        Some((100, 110))
-    );
+    assert_eq!(with(|grant| grant.process_ended = Some(110)), Some((100, 110)));
     assert_eq!(with(|grant| grant.deadline = None), Some((100, u64::MAX)));
     assert_eq!(with(|grant| grant.deadline = Some(100)), None);
 }
@@ -211,9 +187,7 @@ fn turns_without_overlap_and_with_rising_tokens_are_sound() {
 #[test]
 fn two_holders_at_once_are_found_also_far_apart_and_across_kinds() {
     let overlap = of([hold("a", 100, 200, 1), hold("b", 199, 300, 2)]).faults();
-    assert!(
-        matches!(overlap.as_slice(), [Fault::Overlap(pair)] if pair.0.process == "a" && pair.1.process == "b")
-    );
+    assert!(matches!(overlap.as_slice(), [Fault::Overlap(pair)] if pair.0.process == "a" && pair.1.process == "b"));
     let far = of([
         hold("a", 100, 900, 1),
         shared(hold("b", 950, 960, 3)),
@@ -242,61 +216,34 @@ fn more_holds_than_permits_are_found() {
     ]);
     assert_eq!(three.more_than(3, "job"), []);
     let found = three.more_than(2, "job");
-    assert!(
-        matches!(found.as_slice(), [Fault::TooMany { entry, holds: 3 }] if entry.process == "d")
-    );
+    assert!(matches!(found.as_slice(), [Fault::TooMany { entry, holds: 3 }] if entry.process == "d"));
     assert_eq!(three.more_than(1, "unheard of"), []);
 }
 
 #[test]
 fn repeated_and_falling_tokens_are_found() {
     let repeated = of([hold("a", 100, 200, 7), hold("b", 300, 300, 7)]).faults();
-    assert!(
-        matches!(repeated.as_slice(), [Fault::TokenRepeated(_)]),
-        "{repeated:?}"
-    );
-    let falling = of([
-        hold("a", 100, 200, 9),
-        hold("b", 200, 300, 5),
-        hold("c", 300, 400, 10),
-    ])
-    .faults();
+    assert!(matches!(repeated.as_slice(), [Fault::TokenRepeated(_)]), "{repeated:?}");
+    let falling = of([hold("a", 100, 200, 9), hold("b", 200, 300, 5), hold("c", 300, 400, 10)]).faults();
     assert!(
         matches!(falling.as_slice(), [Fault::TokenNotRisen(pair)] if pair.0.process == "a"),
         "{falling:?}"
     );
-    let far = of([
-        hold("a", 100, 200, 9),
-        hold("b", 200, 300, 10),
-        hold("c", 300, 400, 8),
-    ])
-    .falling_tokens();
-    assert!(
-        matches!(far.as_slice(), [Fault::TokenNotRisen(pair)] if pair.0.process == "b" && pair.1.process == "c")
-    );
+    let far = of([hold("a", 100, 200, 9), hold("b", 200, 300, 10), hold("c", 300, 400, 8)]).falling_tokens();
+    assert!(matches!(far.as_slice(), [Fault::TokenNotRisen(pair)] if pair.0.process == "b" && pair.1.process == "c"));
 }
 
 #[test]
 fn tokens_of_readers_need_not_rise_while_their_calls_overlap() {
     let mut late = shared(hold("b", 300, 400, 1));
     late.called = 150;
-    assert_eq!(
-        of([shared(hold("a", 100, 200, 2)), late.clone()]).faults(),
-        []
-    );
+    assert_eq!(of([shared(hold("a", 100, 200, 2)), late.clone()]).faults(), []);
     late.called = 200;
-    assert_eq!(
-        of([shared(hold("a", 100, 200, 2)), late])
-            .falling_tokens()
-            .len(),
-        1
-    );
+    assert_eq!(of([shared(hold("a", 100, 200, 2)), late]).falling_tokens().len(), 1);
 }
 
 #[test]
-#[should_panic(
-    expected = "1 faults among 2 grants:\n  two holds at once: a#100 on job as a:100 with token 1"
-)]
+#[should_panic(expected = "1 faults among 2 grants:\n  two holds at once: a#100 on job as a:100 with token 1")]
 fn a_fault_is_told_in_words() {
     of([hold("a", 100, 200, 1), hold("b", 150, 300, 2)]).assert_sound();
 }

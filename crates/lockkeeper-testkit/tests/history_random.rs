@@ -13,38 +13,27 @@ fn entry() -> impl Strategy<Value = Entry> {
         prop::option::of(0..20_u64),
         prop::option::of(0..20_u64),
     );
-    let grant = (
-        0..12_u64,
-        0..6_u64,
-        prop::option::weighted(0.9, 0..12_u64),
-        ends,
-    );
-    (0..2_u8, any::<bool>(), prop::option::weighted(0.9, grant)).prop_map(
-        |(object, exclusive, grant)| Entry {
-            process: String::new(),
-            number: 0,
-            object: object.to_string(),
-            sharing: if exclusive {
-                Sharing::Exclusive
-            } else {
-                Sharing::Shared
-            },
-            called: grant.as_ref().map_or(0, |(called, ..)| *called),
-            ending: grant.map(|(called, wait, token, (deadline, release, lost))| {
-                let returned = called + wait;
-                let after = |length: Option<u64>| length.map(|length| returned + length);
-                Ending::Granted(Grant {
-                    owner: String::new(),
-                    token,
-                    returned,
-                    deadline: after(deadline),
-                    release_called: after(release),
-                    lost: after(lost),
-                    process_ended: None,
-                })
-            }),
-        },
-    )
+    let grant = (0..12_u64, 0..6_u64, prop::option::weighted(0.9, 0..12_u64), ends);
+    (0..2_u8, any::<bool>(), prop::option::weighted(0.9, grant)).prop_map(|(object, exclusive, grant)| Entry {
+        process: String::new(),
+        number: 0,
+        object: object.to_string(),
+        sharing: if exclusive { Sharing::Exclusive } else { Sharing::Shared },
+        called: grant.as_ref().map_or(0, |(called, ..)| *called),
+        ending: grant.map(|(called, wait, token, (deadline, release, lost))| {
+            let returned = called + wait;
+            let after = |length: Option<u64>| length.map(|length| returned + length);
+            Ending::Granted(Grant {
+                owner: String::new(),
+                token,
+                returned,
+                deadline: after(deadline),
+                release_called: after(release),
+                lost: after(lost),
+                process_ended: None,
+            })
+        }),
+    })
 }
 
 fn histories() -> impl Strategy<Value = History> {
@@ -58,12 +47,7 @@ fn histories() -> impl Strategy<Value = History> {
 
 /// All ordered pairs of believed holds of one object.
 fn pairs(history: &History) -> Vec<(&Entry, &Entry)> {
-    let believed = || {
-        history
-            .entries()
-            .iter()
-            .filter(|entry| entry.believed().is_some())
-    };
+    let believed = || history.entries().iter().filter(|entry| entry.believed().is_some());
     believed()
         .flat_map(|first| believed().map(move |second| (first, second)))
         .filter(|(first, second)| first.number != second.number && first.object == second.object)
@@ -88,9 +72,7 @@ fn overlapping(history: &History) -> BTreeSet<u64> {
     pairs(history)
         .into_iter()
         .filter(|(first, second)| position(history, first) < position(history, second))
-        .filter(|(first, second)| {
-            first.sharing == Sharing::Exclusive || second.sharing == Sharing::Exclusive
-        })
+        .filter(|(first, second)| first.sharing == Sharing::Exclusive || second.sharing == Sharing::Exclusive)
         .filter(|(first, second)| {
             let (first, second) = (times(first), times(second));
             first.0.max(second.0) < first.1.min(second.1)
@@ -105,16 +87,10 @@ fn falling(history: &History) -> BTreeSet<u64> {
         .into_iter()
         .filter(|(first, second)| {
             let both_share = first.sharing == Sharing::Shared && second.sharing == Sharing::Shared;
-            let begun = if both_share {
-                second.called
-            } else {
-                times(second).0
-            };
+            let begun = if both_share { second.called } else { times(second).0 };
             times(first).1 <= begun
         })
-        .filter(
-            |(first, second)| matches!((token(first), token(second)), (Some(a), Some(b)) if a >= b),
-        )
+        .filter(|(first, second)| matches!((token(first), token(second)), (Some(a), Some(b)) if a >= b))
         .map(|(_, second)| second.number)
         .collect()
 }
@@ -136,12 +112,7 @@ fn proves(history: &History, fault: &Fault, all: fn(&History) -> BTreeSet<u64>) 
         return false;
     };
     let both = [pair.0.clone(), pair.1.clone()];
-    let place = |entry: &Entry| {
-        history
-            .entries()
-            .iter()
-            .position(|other| other.number == entry.number)
-    };
+    let place = |entry: &Entry| history.entries().iter().position(|other| other.number == entry.number);
     let mut both = both.to_vec();
     both.sort_by_key(place);
     all(&History::from_entries(both)).contains(&pair.1.number)

@@ -33,11 +33,7 @@ async fn requests_pass_are_counted_and_logged() {
         .query_async(&mut connection)
         .await
         .unwrap();
-    let value: String = cmd("get")
-        .arg("key")
-        .query_async(&mut connection)
-        .await
-        .unwrap();
+    let value: String = cmd("get").arg("key").query_async(&mut connection).await.unwrap();
     assert_eq!(value, "value");
     assert_eq!((proxy.requests_of("SET"), proxy.requests_of("get")), (1, 1));
     assert_eq!(proxy.connections(), 1);
@@ -53,10 +49,7 @@ async fn requests_pass_are_counted_and_logged() {
     proxy.clear_log();
     assert!(proxy.log().is_empty());
     drop(connection);
-    wait_until("the closed connection", SOON, async || {
-        proxy.open_connections() == 0
-    })
-    .await;
+    wait_until("the closed connection", SOON, async || proxy.open_connections() == 0).await;
 }
 
 #[tokio::test]
@@ -71,11 +64,7 @@ async fn large_and_nested_values_pass_whole_in_both_protocols() {
             .query_async(&mut connection)
             .await
             .unwrap();
-        let back: String = cmd("GET")
-            .arg("large")
-            .query_async(&mut connection)
-            .await
-            .unwrap();
+        let back: String = cmd("GET").arg("large").query_async(&mut connection).await.unwrap();
         assert!(back == large);
         let mut pipeline = redis::pipe();
         for number in 0..200 {
@@ -117,12 +106,7 @@ async fn a_dead_server_is_seen_as_a_closed_connection_and_the_next_one_takes_ove
     let (server, proxy) = proxied();
     let mut connection = connect(&proxy.url()).await;
     server.kill();
-    assert!(
-        cmd("PING")
-            .query_async::<String>(&mut connection)
-            .await
-            .is_err()
-    );
+    assert!(cmd("PING").query_async::<String>(&mut connection).await.is_err());
     let other = RedisServer::start();
     proxy.set_upstream(other.address());
     let mut connection = connect(&proxy.url()).await;
@@ -139,26 +123,14 @@ async fn a_dead_server_is_seen_as_a_closed_connection_and_the_next_one_takes_ove
 async fn connections_are_reset_all_or_by_kind() {
     let (server, proxy) = proxied();
     let mut commands = connect(&proxy.url()).await;
-    let mut listener = Client::open(proxy.url())
-        .unwrap()
-        .get_async_pubsub()
-        .await
-        .unwrap();
+    let mut listener = Client::open(proxy.url()).unwrap().get_async_pubsub().await.unwrap();
     listener.subscribe("news").await.unwrap();
     assert_eq!(proxy.reset(&Matcher::subscribers()), 1);
-    wait_until("no listener", SOON, async || {
-        server.pubsub_channels().await.is_empty()
-    })
-    .await;
+    wait_until("no listener", SOON, async || server.pubsub_channels().await.is_empty()).await;
     let pong: String = cmd("PING").query_async(&mut commands).await.unwrap();
     assert_eq!(pong, "PONG");
     assert_eq!(proxy.reset_all(), 1);
-    assert!(
-        cmd("PING")
-            .query_async::<String>(&mut commands)
-            .await
-            .is_err()
-    );
+    assert!(cmd("PING").query_async::<String>(&mut commands).await.is_err());
     assert_eq!(proxy.open_connections(), 0);
 }
 
@@ -173,31 +145,19 @@ fn a_reset_is_a_reset_and_not_an_end() {
     client.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"+PONG\r\n");
     assert_eq!(proxy.reset_all(), 1);
-    assert_eq!(
-        client.read(&mut answer).unwrap_err().kind(),
-        ErrorKind::ConnectionReset
-    );
+    assert_eq!(client.read(&mut answer).unwrap_err().kind(), ErrorKind::ConnectionReset);
 }
 
 #[tokio::test]
 async fn a_replica_copies_through_the_proxy() {
-    let server = RedisServer::builder()
-        .config("repl-diskless-sync-delay", "0")
-        .start();
+    let server = RedisServer::builder().config("repl-diskless-sync-delay", "0").start();
     let proxy = Proxy::start(server.address());
     let replica = RedisServer::start();
     let () = server.query(cmd("SET").arg("before").arg(1)).await;
     let () = replica
-        .query(
-            cmd("REPLICAOF")
-                .arg("127.0.0.1")
-                .arg(proxy.address().port()),
-        )
+        .query(cmd("REPLICAOF").arg("127.0.0.1").arg(proxy.address().port()))
         .await;
-    wait_until("the first copy", SOON, async || {
-        replica.keys().await == ["before"]
-    })
-    .await;
+    wait_until("the first copy", SOON, async || replica.keys().await == ["before"]).await;
     let held = proxy.on(Matcher::any()).hold_replies();
     let () = server.query(cmd("SET").arg("held").arg(1)).await;
     held.fired().await;

@@ -51,10 +51,7 @@ async fn increment(connection: &mut MultiplexedConnection, key: &str) -> Result<
 }
 
 /// Sends a request whose reply is not read here.
-fn send(
-    connection: &MultiplexedConnection,
-    key: &'static str,
-) -> tokio::task::JoinHandle<Result<i64, RedisError>> {
+fn send(connection: &MultiplexedConnection, key: &'static str) -> tokio::task::JoinHandle<Result<i64, RedisError>> {
     let mut connection = connection.clone();
     tokio::spawn(async move { cmd("INCR").arg(key).query_async(&mut connection).await })
 }
@@ -102,17 +99,11 @@ async fn delays_hold_up_each_way_and_do_not_add_up_over_a_pipeline() {
 async fn held_requests_do_not_run_until_released_and_then_run_in_order() {
     let bed = Bed::new();
     let connection = bed.connect().await;
-    let hold = bed
-        .proxy
-        .on(Matcher::command("INCR").containing("a"))
-        .hold_requests();
+    let hold = bed.proxy.on(Matcher::command("INCR").containing("a")).hold_requests();
     let first = send(&connection, "a");
     hold.fired().await;
     let second = send(&connection, "b");
-    wait_until("the second request", SOON, async || {
-        bed.proxy.requests_of("INCR") == 2
-    })
-    .await;
+    wait_until("the second request", SOON, async || bed.proxy.requests_of("INCR") == 2).await;
     assert!(bed.server.keys().await.is_empty());
     // Another connection is not held up by what does not match.
     let mut other = bed.connect().await;
@@ -125,11 +116,7 @@ async fn held_requests_do_not_run_until_released_and_then_run_in_order() {
 #[tokio::test]
 async fn held_requests_run_even_if_their_client_has_left() {
     let bed = Bed::new();
-    let hold = bed
-        .proxy
-        .on(Matcher::command("INCR"))
-        .nth(1)
-        .hold_requests();
+    let hold = bed.proxy.on(Matcher::command("INCR")).nth(1).hold_requests();
     let mut leaver = bed.raw();
     leaver.write_all(b"INCR a\r\n").unwrap();
     hold.fired().await;
@@ -137,14 +124,8 @@ async fn held_requests_run_even_if_their_client_has_left() {
     let mut connection = bed.connect().await;
     assert_eq!(increment(&mut connection, "a").await.unwrap(), 1);
     hold.release();
-    wait_until("the late request", SOON, async || {
-        bed.value("a").await == Some(2)
-    })
-    .await;
-    wait_until("one connection", SOON, async || {
-        bed.proxy.open_connections() == 1
-    })
-    .await;
+    wait_until("the late request", SOON, async || bed.value("a").await == Some(2)).await;
+    wait_until("one connection", SOON, async || bed.proxy.open_connections() == 1).await;
 }
 
 #[tokio::test]
@@ -156,19 +137,10 @@ async fn held_replies_have_run_already_and_come_in_order() {
     hold.fired().await;
     assert_eq!(bed.value("a").await, Some(1));
     let second = send(&connection, "a");
-    wait_until("the second run", SOON, async || {
-        bed.value("a").await == Some(2)
-    })
-    .await;
+    wait_until("the second run", SOON, async || bed.value("a").await == Some(2)).await;
     assert!(!first.is_finished() && !second.is_finished());
     bed.proxy.clear();
-    assert_eq!(
-        (
-            first.await.unwrap().unwrap(),
-            second.await.unwrap().unwrap()
-        ),
-        (1, 2)
-    );
+    assert_eq!((first.await.unwrap().unwrap(), second.await.unwrap().unwrap()), (1, 2));
 }
 
 #[tokio::test]
@@ -176,10 +148,7 @@ async fn a_hold_of_both_ways_keeps_requests_and_messages() {
     let bed = Bed::new();
     let mut listener = bed.raw();
     listener.write_all(b"SUBSCRIBE news\r\n").unwrap();
-    expect_text(
-        &mut listener,
-        "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n",
-    );
+    expect_text(&mut listener, "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
     let hold = bed.proxy.on(Matcher::subscribers()).hold();
     let reached: i64 = bed.server.query(cmd("PUBLISH").arg("news").arg("m")).await;
     assert_eq!(reached, 1);
@@ -188,20 +157,11 @@ async fn a_hold_of_both_ways_keeps_requests_and_messages() {
     hold.fired_times(2, SOON).await;
     assert_eq!(bed.server.pubsub_channels().await, ["news"]);
     listener.set_read_timeout(Some(MOMENT)).unwrap();
-    assert_eq!(
-        listener.read(&mut [0; 1]).unwrap_err().kind(),
-        ErrorKind::WouldBlock
-    );
+    assert_eq!(listener.read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::WouldBlock);
     hold.release();
     listener.set_read_timeout(Some(SOON)).unwrap();
-    expect_text(
-        &mut listener,
-        "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nm\r\n",
-    );
-    expect_text(
-        &mut listener,
-        "*3\r\n$11\r\nunsubscribe\r\n$4\r\nnews\r\n:0\r\n",
-    );
+    expect_text(&mut listener, "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nm\r\n");
+    expect_text(&mut listener, "*3\r\n$11\r\nunsubscribe\r\n$4\r\nnews\r\n:0\r\n");
 }
 
 #[tokio::test]
@@ -234,20 +194,14 @@ async fn a_black_hole_swallows_messages_of_a_subscription() {
     let bed = Bed::new();
     let mut listener = bed.raw();
     listener.write_all(b"SUBSCRIBE news\r\n").unwrap();
-    expect_text(
-        &mut listener,
-        "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n",
-    );
+    expect_text(&mut listener, "*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
     let hole = bed.proxy.on(Matcher::subscribers()).black_hole();
     let () = bed.server.query(cmd("PUBLISH").arg("news").arg("m")).await;
     hole.fired().await;
     // The server is killed: not even that is seen.
     bed.server.kill();
     listener.set_read_timeout(Some(MOMENT)).unwrap();
-    assert_eq!(
-        listener.read(&mut [0; 1]).unwrap_err().kind(),
-        ErrorKind::WouldBlock
-    );
+    assert_eq!(listener.read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
 #[tokio::test]
@@ -273,19 +227,13 @@ async fn the_nth_matching_reply_is_swallowed_and_its_command_has_run() {
 #[tokio::test]
 async fn a_swallowed_reply_ends_in_a_reset_and_earlier_replies_arrive() {
     let bed = Bed::new();
-    let lost = bed
-        .proxy
-        .on(Matcher::command("GET"))
-        .swallow_reply_then_reset();
+    let lost = bed.proxy.on(Matcher::command("GET")).swallow_reply_then_reset();
     let mut client = bed.raw();
     client.write_all(b"INCR a\r\n").unwrap();
     expect_text(&mut client, ":1\r\n");
     client.write_all(b"GET a\r\n").unwrap();
     lost.fired().await;
-    assert_eq!(
-        client.read(&mut [0; 1]).unwrap_err().kind(),
-        ErrorKind::ConnectionReset
-    );
+    assert_eq!(client.read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::ConnectionReset);
 }
 
 #[tokio::test]
@@ -294,18 +242,11 @@ async fn a_cut_after_a_request_lets_it_run_even_on_a_frozen_server() {
     let mut client = bed.raw();
     client.write_all(b"PING\r\n").unwrap();
     expect_text(&mut client, "+PONG\r\n");
-    let cut = bed
-        .proxy
-        .on(Matcher::command("INCR"))
-        .nth(2)
-        .cut_after_request();
+    let cut = bed.proxy.on(Matcher::command("INCR")).nth(2).cut_after_request();
     bed.server.freeze();
     client.write_all(b"INCR a\r\nINCR a\r\n").unwrap();
     cut.fired().await;
-    assert_eq!(
-        client.read(&mut [0; 1]).unwrap_err().kind(),
-        ErrorKind::ConnectionReset
-    );
+    assert_eq!(client.read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     assert_eq!(bed.proxy.open_connections(), 0);
     bed.server.thaw();
     wait_until("both to run", SOON, async || {
@@ -319,11 +260,7 @@ async fn a_cut_after_a_request_lets_it_run_even_on_a_frozen_server() {
 async fn a_repeated_request_runs_twice_and_replies_stay_in_step() {
     let bed = Bed::new();
     let mut connection = bed.connect().await;
-    let repeat = bed
-        .proxy
-        .on(Matcher::command("INCR"))
-        .nth(2)
-        .repeat_request();
+    let repeat = bed.proxy.on(Matcher::command("INCR")).nth(2).repeat_request();
     for expected in [1, 2, 4, 5] {
         assert_eq!(increment(&mut connection, "a").await.unwrap(), expected);
     }
@@ -360,10 +297,7 @@ async fn conditions_on_the_request_and_the_connection_choose() {
     let mut first = bed.connect().await;
     let mut second = bed.connect().await;
     let number = bed.proxy.log().last().unwrap().connection;
-    let on_second = bed
-        .proxy
-        .on(Matcher::any().on_connection(number))
-        .black_hole();
+    let on_second = bed.proxy.on(Matcher::any().on_connection(number)).black_hole();
     let on_z = bed
         .proxy
         .on(Matcher::commands(["incr", "decr"]).when(|request| request.argument(0) == "z"))
@@ -391,9 +325,7 @@ async fn conditions_on_the_request_and_the_connection_choose() {
 async fn the_proxy_works_while_the_clock_of_the_test_is_paused() {
     let bed = Bed::new();
     let mut connection = bed.connect().await;
-    bed.proxy
-        .on(Matcher::any())
-        .delay_replies(Duration::from_millis(20));
+    bed.proxy.on(Matcher::any()).delay_replies(Duration::from_millis(20));
     let (real, virtually) = (Instant::now(), tokio::time::Instant::now());
     assert_eq!(increment(&mut connection, "a").await.unwrap(), 1);
     assert!(real.elapsed() >= Duration::from_millis(20));
@@ -404,11 +336,7 @@ async fn the_proxy_works_while_the_clock_of_the_test_is_paused() {
 #[should_panic(expected = "to strike 1 times; it struck 0 times, matched 1")]
 async fn a_fault_that_never_strikes_is_described() {
     let bed = Bed::new();
-    let rule = bed
-        .proxy
-        .on(Matcher::command("INCR"))
-        .nth(2)
-        .swallow_reply_then_reset();
+    let rule = bed.proxy.on(Matcher::command("INCR")).nth(2).swallow_reply_then_reset();
     let mut connection = bed.connect().await;
     increment(&mut connection, "a").await.unwrap();
     rule.fired_times(1, MOMENT).await;
@@ -427,27 +355,15 @@ async fn pushed_messages_between_replies_do_not_shift_the_count() {
         client.read_exact(&mut byte).unwrap();
         seen.push(byte[0]);
     }
-    let lost = bed
-        .proxy
-        .on(Matcher::any())
-        .nth(3)
-        .swallow_reply_then_reset();
+    let lost = bed.proxy.on(Matcher::any()).nth(3).swallow_reply_then_reset();
     for number in 0..2 {
         let () = bed.server.query(cmd("PUBLISH").arg("news").arg("m")).await;
-        expect_text(
-            &mut client,
-            ">3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nm\r\n",
-        );
-        client
-            .write_all(format!("ECHO {number}\r\n").as_bytes())
-            .unwrap();
+        expect_text(&mut client, ">3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$1\r\nm\r\n");
+        client.write_all(format!("ECHO {number}\r\n").as_bytes()).unwrap();
         expect_text(&mut client, &format!("$1\r\n{number}\r\n"));
     }
     assert_eq!(lost.times_fired(), 0);
     client.write_all(b"ECHO 2\r\n").unwrap();
-    assert_eq!(
-        client.read(&mut [0; 1]).unwrap_err().kind(),
-        ErrorKind::ConnectionReset
-    );
+    assert_eq!(client.read(&mut [0; 1]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     assert_eq!(lost.times_fired(), 1);
 }

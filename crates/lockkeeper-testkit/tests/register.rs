@@ -16,10 +16,7 @@ fn a_blind_write_over_an_unread_change_is_a_lost_update() {
     assert!(!register.write(theirs, theirs.value + 1));
     assert_eq!(register.read().value, 1);
     let tally = register.tally();
-    assert_eq!(
-        (tally.writes, tally.lost_updates, tally.refused_stale),
-        (2, 1, 0)
-    );
+    assert_eq!((tally.writes, tally.lost_updates, tally.refused_stale), (2, 1, 0));
 }
 
 #[test]
@@ -31,10 +28,7 @@ fn a_guarded_write_needs_the_highest_token_so_far() {
     assert_eq!(register.write_guarded(6, 60), Err(Stale { highest: 7 }));
     assert_eq!(register.read().value, 70);
     let tally = register.tally();
-    assert_eq!(
-        (tally.writes, tally.lost_updates, tally.refused_stale),
-        (3, 0, 1)
-    );
+    assert_eq!((tally.writes, tally.lost_updates, tally.refused_stale), (3, 0, 1));
 }
 
 #[test]
@@ -45,21 +39,12 @@ fn clients_are_judged_each_by_its_own_reading() {
     assert_eq!((first.read().unwrap(), second.read().unwrap()), (0, 0));
     assert!(first.write(-3).unwrap());
     assert!(!second.write(4).unwrap());
-    assert!(
-        second.write(5).is_err(),
-        "a write needs a reading of its own"
-    );
+    assert!(second.write(5).is_err(), "a write needs a reading of its own");
     assert_eq!(first.write_guarded(u64::MAX, 9).unwrap(), Ok(()));
-    assert_eq!(
-        second.write_guarded(1, 8).unwrap(),
-        Err(Stale { highest: u64::MAX })
-    );
+    assert_eq!(second.write_guarded(1, 8).unwrap(), Err(Stale { highest: u64::MAX }));
     assert_eq!(second.read().unwrap(), 9);
     let tally = server.register().tally();
-    assert_eq!(
-        (tally.writes, tally.lost_updates, tally.refused_stale),
-        (3, 1, 1)
-    );
+    assert_eq!((tally.writes, tally.lost_updates, tally.refused_stale), (3, 1, 1));
     drop(server);
     assert!(first.read().is_err());
 }
@@ -119,10 +104,7 @@ async fn several_processes_share_one_register() {
     }
     for (worker, kept) in workers.iter_mut().zip(["true", "false"]) {
         worker.write_line("go").unwrap();
-        assert_eq!(
-            worker.line_starting_with("kept ", SOON).await.unwrap(),
-            kept
-        );
+        assert_eq!(worker.line_starting_with("kept ", SOON).await.unwrap(), kept);
         assert!(worker.wait(SOON).await.unwrap().success());
     }
     assert_eq!(server.register().tally().lost_updates, 1);

@@ -20,15 +20,9 @@ async fn a_server_answers_over_its_port_and_its_socket_and_allows_debug() {
     assert_eq!(server.keys().await, ["a"]);
     let client = Client::open(server.unix_url()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
-    let value: String = cmd("GET")
-        .arg("a")
-        .query_async(&mut connection)
-        .await
-        .unwrap();
+    let value: String = cmd("GET").arg("a").query_async(&mut connection).await.unwrap();
     assert_eq!(value, "1");
-    server
-        .query::<()>(cmd("DEBUG").arg("SET-ACTIVE-EXPIRE").arg(1))
-        .await;
+    server.query::<()>(cmd("DEBUG").arg("SET-ACTIVE-EXPIRE").arg(1)).await;
 }
 
 #[tokio::test]
@@ -64,13 +58,7 @@ async fn the_counters_say_what_ran_and_who_is_there() {
         .await
         .unwrap();
     let clients = server.client_list().await;
-    assert_eq!(
-        clients
-            .iter()
-            .filter(|client| client.name() == "someone")
-            .count(),
-        1
-    );
+    assert_eq!(clients.iter().filter(|client| client.name() == "someone").count(), 1);
     assert!(
         clients
             .iter()
@@ -95,10 +83,7 @@ async fn channels_are_listed_while_somebody_listens() {
         1
     );
     drop(listener);
-    wait_until("no channel", SOON, async || {
-        server.pubsub_channels().await.is_empty()
-    })
-    .await;
+    wait_until("no channel", SOON, async || server.pubsub_channels().await.is_empty()).await;
 }
 
 #[tokio::test]
@@ -141,11 +126,7 @@ async fn a_frozen_server_answers_nothing_until_it_is_thawed() {
     let ping = cmd("PING");
     let answer = ping.query_async::<String>(&mut connection);
     let mut answer = std::pin::pin!(answer);
-    assert!(
-        timeout(Duration::from_millis(50), answer.as_mut())
-            .await
-            .is_err()
-    );
+    assert!(timeout(Duration::from_millis(50), answer.as_mut()).await.is_err());
     server.thaw();
     assert_eq!(timeout(SOON, answer).await.unwrap().unwrap(), "PONG");
     server.freeze();
@@ -196,15 +177,9 @@ async fn passwords_users_and_limits_are_in_force() {
 fn many_servers_at_once_get_ports_of_their_own() {
     let servers: Vec<RedisServer> = std::thread::scope(|scope| {
         let starts: Vec<_> = (0..6).map(|_| scope.spawn(RedisServer::start)).collect();
-        starts
-            .into_iter()
-            .map(|start| start.join().unwrap())
-            .collect()
+        starts.into_iter().map(|start| start.join().unwrap()).collect()
     });
-    let ports: std::collections::BTreeSet<u16> = servers
-        .iter()
-        .map(|server| server.address().port())
-        .collect();
+    let ports: std::collections::BTreeSet<u16> = servers.iter().map(|server| server.address().port()).collect();
     assert_eq!(ports.len(), servers.len());
 }
 
@@ -224,19 +199,14 @@ fn a_start_that_fails_says_why() {
 
 #[test]
 fn versions_of_both_programs_are_read() {
-    let redis =
-        ServerVersion::parse("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc bits=64")
-            .unwrap();
+    let redis = ServerVersion::parse("Redis server v=7.0.15 sha=00000000:0 malloc=jemalloc bits=64").unwrap();
     assert_eq!(
         (redis.kind, redis.major, redis.minor, redis.patch),
         (ServerKind::Redis, 7, 0, 15)
     );
     assert!(redis.at_least(6, 2) && redis.at_least(7, 0) && !redis.at_least(7, 2));
     let valkey = ServerVersion::parse("Valkey server v=8.1.0-rc1 sha=00000000:0").unwrap();
-    assert_eq!(
-        (valkey.kind, valkey.major, valkey.minor),
-        (ServerKind::Valkey, 8, 1)
-    );
+    assert_eq!((valkey.kind, valkey.major, valkey.minor), (ServerKind::Valkey, 8, 1));
     assert!(
         !ServerVersion::parse("Redis server v=6.2.14 x")
             .unwrap()
@@ -258,12 +228,7 @@ fn worker_with_a_server() {
 
 #[tokio::test]
 async fn a_killed_test_leaves_no_server_and_no_folder() {
-    let arguments = [
-        "--exact",
-        "worker_with_a_server",
-        "--ignored",
-        "--nocapture",
-    ];
+    let arguments = ["--exact", "worker_with_a_server", "--ignored", "--nocapture"];
     let mut worker = Process::start(std::env::current_exe().unwrap(), arguments).unwrap();
     let line = worker.line_starting_with("server ", SOON).await.unwrap();
     let (pid, folder) = line.split_once(' ').unwrap();

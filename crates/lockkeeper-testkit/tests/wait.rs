@@ -56,10 +56,7 @@ fn a_look_that_hangs_counts_against_the_limit() {
         })
         .await;
     });
-    assert!(
-        text.contains("an answer") && text.contains("did not end"),
-        "{text}"
-    );
+    assert!(text.contains("an answer") && text.contains("did not end"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -88,7 +85,5 @@ fn the_boot_clock_runs_with_real_time() {
     let (clock, stamp) = (Instant::now(), boot_time_ns());
     std::thread::sleep(Duration::from_millis(5));
     let (passed, counted) = (clock.elapsed(), boot_time_ns() - stamp);
-    assert!(
-        counted >= 5_000_000 && Duration::from_nanos(counted) < passed + Duration::from_secs(5)
-    );
+    assert!(counted >= 5_000_000 && Duration::from_nanos(counted) < passed + Duration::from_secs(5));
 }

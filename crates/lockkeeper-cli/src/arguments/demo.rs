@@ -72,8 +72,7 @@ impl DemoArguments {
     /// The strategies to run, each once, in the order of the table.
     #[must_use]
     pub fn chosen(&self) -> Vec<Strategy> {
-        let wanted =
-            |strategy: &Strategy| self.strategies.is_empty() || self.strategies.contains(strategy);
+        let wanted = |strategy: &Strategy| self.strategies.is_empty() || self.strategies.contains(strategy);
         Strategy::ALL.into_iter().filter(wanted).collect()
     }
 }

@@ -33,11 +33,7 @@ mod tests {
             ("0s", 0),
         ];
         for (text, milliseconds) in forms {
-            assert_eq!(
-                parse_duration(text),
-                Ok(Duration::from_millis(milliseconds)),
-                "{text}"
-            );
+            assert_eq!(parse_duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
         }
     }
 
@@ -47,10 +43,6 @@ mod tests {
             let refusal = parse_duration(text).expect_err(text);
             assert!(refusal.contains("250ms"), "{text}: {refusal}");
         }
-        assert!(
-            parse_duration("5")
-                .expect_err("no unit")
-                .contains("5ms, 5s")
-        );
+        assert!(parse_duration("5").expect_err("no unit").contains("5ms, 5s"));
     }
 }

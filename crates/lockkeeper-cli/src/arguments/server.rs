@@ -15,7 +15,7 @@ pub struct ServerArguments {
     /// The server's address.
     #[arg(
         long,
-        help = "The server's address: redis://[user@]host[:port][/database], rediss://.., unix:///path",
+        help = "The server's address: redis://[user@]host[:port][/database], unix:///path",
         env = "LOCKKEEPER_URL",
         hide_env_values = true,
         value_name = "URL",
@@ -193,10 +193,7 @@ fn split_password(address: &str) -> Option<(String, Option<Secret>)> {
     } else {
         format!("{user}@")
     };
-    Some((
-        format!("{scheme}://{user}{host}{tail}"),
-        Some(decoded(password)?),
-    ))
+    Some((format!("{scheme}://{user}{host}{tail}"), Some(decoded(password)?)))
 }
 
 /// Unix sockets carry the password in the query.
@@ -249,11 +246,7 @@ mod tests {
         let table = [
             ("redis://host:6379/3", "redis://host:6379/3", None),
             ("redis://user@host", "redis://user@host", None),
-            (
-                "redis://:canary@host:1/2",
-                "redis://host:1/2",
-                Some("canary"),
-            ),
+            ("redis://:canary@host:1/2", "redis://host:1/2", Some("canary")),
             (
                 "rediss://user:ca%40n%2Fary@host/?x=1",
                 "rediss://user@host/?x=1",
@@ -289,9 +282,7 @@ mod tests {
             "redis://:can/ary@host",
             "redis://:canary%4@host",
         ] {
-            let refusal = Server::resolve(address, None)
-                .expect_err(address)
-                .to_string();
+            let refusal = Server::resolve(address, None).expect_err(address).to_string();
             assert!(!refusal.contains("ary"), "{refusal}");
         }
     }
@@ -332,12 +323,8 @@ mod tests {
             words("lockkeeper run --url redis://host n -- x --url redis://:kept@host")
         );
         assert_eq!(secret.reveal(), "canary");
-        let (clean, _) = hide_passwords(&words("lockkeeper demo --redis=redis://u:canary@host"))
-            .expect("hidden");
+        let (clean, _) = hide_passwords(&words("lockkeeper demo --redis=redis://u:canary@host")).expect("hidden");
         assert_eq!(clean, words("lockkeeper demo --redis=redis://u@host"));
-        assert_eq!(
-            hide_passwords(&words("lockkeeper run --url redis://host n -- x")),
-            None
-        );
+        assert_eq!(hide_passwords(&words("lockkeeper run --url redis://host n -- x")), None);
     }
 }

@@ -47,8 +47,7 @@ impl UsageProblem {
 /// The command line's description, for parsing, completions and the man page.
 #[must_use]
 pub fn command() -> clap::Command {
-    let coloured =
-        colour_wanted(io::stdout().is_terminal()) && colour_wanted(io::stderr().is_terminal());
+    let coloured = colour_wanted(io::stdout().is_terminal()) && colour_wanted(io::stderr().is_terminal());
     Arguments::command().color(if coloured {
         ColorChoice::Auto
     } else {
@@ -62,9 +61,7 @@ pub fn command() -> clap::Command {
 ///
 /// Bad usage, or a request for help or the version.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, UsageProblem> {
-    let matches = command()
-        .try_get_matches_from(words)
-        .map_err(UsageProblem)?;
+    let matches = command().try_get_matches_from(words).map_err(UsageProblem)?;
     let arguments = Arguments::from_arg_matches(&matches).map_err(UsageProblem)?;
     check(&arguments)?;
     Ok(arguments)
@@ -72,14 +69,19 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Usa
 
 fn check(arguments: &Arguments) -> Result<(), UsageProblem> {
     match &arguments.command {
-        Command::Demo(demo) if demo.processes > 1 && demo.redis.is_none() => {
+        Command::Demo(demo) if demo.processes > 1 && demo.redis.is_none() => Err(UsageProblem::conflict(
+            "demo",
+            "--processes above 1 needs --redis: the engine inside one process is not shared with others",
+        )),
+        Command::Run(run) if run.lease.is_zero() => Err(UsageProblem::conflict("run", "--lease must not be 0")),
+        Command::Run(run) if run.fixed && run.at_least.is_some_and(|least| least > run.lease) => {
             Err(UsageProblem::conflict(
-                "demo",
-                "--processes above 1 needs --redis: the engine inside one process is not shared with others",
+                "run",
+                "--at-least is longer than the --fixed lease, which would end before; ask for a longer --lease",
             ))
         }
-        Command::Run(run) if run.lease.is_zero() => {
-            Err(UsageProblem::conflict("run", "--lease must not be 0"))
+        Command::Run(run) if run.max_hold.zip(run.at_least).is_some_and(|(most, least)| least > most) => {
+            Err(UsageProblem::conflict("run", "--at-least is longer than --max-hold"))
         }
         _ => Ok(()),
     }
@@ -111,9 +113,7 @@ mod tests {
 
     #[test]
     fn run_takes_a_name_and_a_command() {
-        let run = run(
-            "run --wait 250ms --lease 1h30m --layout plain --at-least 5m jobs:nightly -- tar -c --wait x",
-        );
+        let run = run("run --wait 250ms --lease 1h30m --layout plain --at-least 5m jobs:nightly -- tar -c --wait x");
         assert_eq!(run.name, "jobs:nightly");
         assert_eq!(run.command, ["tar", "-c", "--wait", "x"]);
         assert_eq!(run.wait, Some(Duration::from_millis(250)));

@@ -35,10 +35,7 @@ fn write_page(page: &mut Vec<u8>) -> io::Result<()> {
         writeln!(page, ".SH \"{}\"", name.to_uppercase())?;
         write_text(
             page,
-            &subcommand
-                .get_about()
-                .map(ToString::to_string)
-                .unwrap_or_default(),
+            &subcommand.get_about().map(ToString::to_string).unwrap_or_default(),
         )?;
         let part = Man::new(subcommand.clone().bin_name(&name).display_name(&name));
         part.render_synopsis_section(page)?;

@@ -1,7 +1,12 @@
 //! One file per command.
 
 mod completions;
+mod holder;
 mod manual;
+mod run;
+mod server;
+mod show;
+mod unlock;
 
 use crate::arguments::Command;
 use crate::exit::Exit;
@@ -12,10 +17,10 @@ pub fn dispatch(command: &Command) -> Exit {
     match command {
         Command::Completions(arguments) => completions::print(arguments.shell),
         Command::Man => manual::print(),
-        Command::Run(_) | Command::Show(_) | Command::Unlock(_) | Command::Demo(_) => {
-            complain("this command needs the lock library, which is not part of this build");
-            Exit::Failure
-        }
+        Command::Run(arguments) => run::run(arguments),
+        Command::Show(arguments) => show::show(arguments),
+        Command::Unlock(arguments) => unlock::unlock(arguments),
+        Command::Demo(arguments) => crate::demo::run(arguments),
     }
 }
 
@@ -26,15 +31,20 @@ pub(crate) fn complain(problem: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "lockkeeper: {problem}");
 }
 
-/// Prints a whole document; a reader that closes early (`| head`) is content.
-fn print_document(bytes: &[u8]) -> Exit {
-    use std::io::{self, ErrorKind, Write};
-    let mut out = io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
-        Err(problem) if problem.kind() != ErrorKind::BrokenPipe => {
+/// The exit code for something printed; a reader that closes early is content.
+fn exit_for_output(outcome: std::io::Result<()>) -> Exit {
+    match outcome {
+        Err(problem) if problem.kind() != std::io::ErrorKind::BrokenPipe => {
             complain(problem);
             Exit::Failure
         }
         _ => Exit::Success,
     }
+}
+
+/// Prints a whole document; a reader that closes early (`| head`) is content.
+fn print_document(bytes: &[u8]) -> Exit {
+    use std::io::{self, Write};
+    let mut out = io::stdout().lock();
+    exit_for_output(out.write_all(bytes).and_then(|()| out.flush()))
 }

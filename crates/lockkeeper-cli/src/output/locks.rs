@@ -32,8 +32,8 @@ pub struct LockReport {
     pub name: String,
     /// The kind of object, such as `mutex`.
     pub kind: String,
-    /// `redisson` or `plain`.
-    pub layout: String,
+    /// `redisson` or `plain`; not known of a lock that is free.
+    pub layout: Option<String>,
     /// Held or free.
     pub state: LockState,
     /// Who holds it.
@@ -59,12 +59,7 @@ pub struct UnlockReport {
 /// # Errors
 ///
 /// The stream's own.
-pub fn write_lock(
-    out: &mut impl Write,
-    lock: &LockReport,
-    json: bool,
-    paint: Paint,
-) -> io::Result<()> {
+pub fn write_lock(out: &mut impl Write, lock: &LockReport, json: bool, paint: Paint) -> io::Result<()> {
     if json {
         return write_json(out, lock);
     }
@@ -73,7 +68,10 @@ pub fn write_lock(
         LockState::Free => paint.green("free"),
     };
     writeln!(out, "{} {state}", paint.bold(shown(&lock.name)))?;
-    writeln!(out, "  kind    {} ({} layout)", lock.kind, lock.layout)?;
+    match &lock.layout {
+        Some(layout) => writeln!(out, "  kind    {} ({layout} layout)", lock.kind)?,
+        None => writeln!(out, "  kind    {}", lock.kind)?,
+    }
     for holder in &lock.holders {
         write_holder(out, holder, "holder")?;
     }
@@ -88,12 +86,7 @@ pub fn write_lock(
 /// # Errors
 ///
 /// The stream's own.
-pub fn write_unlock(
-    out: &mut impl Write,
-    unlock: &UnlockReport,
-    json: bool,
-    paint: Paint,
-) -> io::Result<()> {
+pub fn write_unlock(out: &mut impl Write, unlock: &UnlockReport, json: bool, paint: Paint) -> io::Result<()> {
     if json {
         return write_json(out, unlock);
     }
@@ -113,11 +106,7 @@ pub fn write_unlock(
 
 fn write_holder(out: &mut impl Write, holder: &HolderReport, label: &str) -> io::Result<()> {
     let left = match holder.ttl_ms {
-        Some(milliseconds) => format!(
-            "{}.{:03} s left",
-            milliseconds / 1_000,
-            milliseconds % 1_000
-        ),
+        Some(milliseconds) => format!("{}.{:03} s left", milliseconds / 1_000, milliseconds % 1_000),
         None => "no end".to_owned(),
     };
     let holds = if holder.holds == 1 {
@@ -155,7 +144,7 @@ mod tests {
         LockReport {
             name: "order:1001".to_owned(),
             kind: "mutex".to_owned(),
-            layout: "redisson".to_owned(),
+            layout: Some("redisson".to_owned()),
             state: LockState::Held,
             holders: vec![HolderReport {
                 owner: "a\u{1b}[2J:7".to_owned(),
@@ -199,10 +188,7 @@ mod tests {
         };
         unlock.lock.state = LockState::Free;
         let text = printed(|out| write_unlock(out, &unlock, false, Paint::new(false)));
-        assert!(
-            text.starts_with("order:1001 freed\n  was held by  a"),
-            "{text}"
-        );
+        assert!(text.starts_with("order:1001 freed\n  was held by  a"), "{text}");
         assert!(text.ends_with("  reason  stuck\n"), "{text}");
         let json = printed(|out| write_unlock(out, &unlock, true, Paint::new(false)));
         assert!(

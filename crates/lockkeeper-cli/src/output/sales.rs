@@ -81,13 +81,7 @@ pub fn write_sales(out: &mut impl Write, sales: &[SaleReport], paint: Paint) -> 
         column.set_cell_alignment(CellAlignment::Right);
     }
     for sale in sales {
-        let fault = |count: u64| {
-            Cell::new(count).fg(if count > 0 {
-                Color::DarkRed
-            } else {
-                Color::DarkGreen
-            })
-        };
+        let fault = |count: u64| Cell::new(count).fg(if count > 0 { Color::DarkRed } else { Color::DarkGreen });
         table.add_row([
             Cell::new(&sale.strategy),
             Cell::new(sale.requests),
@@ -105,11 +99,7 @@ pub fn write_sales(out: &mut impl Write, sales: &[SaleReport], paint: Paint) -> 
 }
 
 fn milliseconds(microseconds: u64) -> String {
-    format!(
-        "{}.{:02} ms",
-        microseconds / 1_000,
-        microseconds % 1_000 / 10
-    )
+    format!("{}.{:02} ms", microseconds / 1_000, microseconds % 1_000 / 10)
 }
 
 #[cfg(test)]
@@ -154,14 +144,7 @@ mod tests {
             String::from_utf8(bytes).expect("text")
         };
         let plain = print(Paint::new(false));
-        for part in [
-            "strategy",
-            "round trips/sale",
-            "107",
-            "1.25 ms",
-            "40.00 ms",
-            "600",
-        ] {
+        for part in ["strategy", "round trips/sale", "107", "1.25 ms", "40.00 ms", "600"] {
             assert!(plain.contains(part), "{part} in\n{plain}");
         }
         assert!(!plain.contains('\u{1b}'));

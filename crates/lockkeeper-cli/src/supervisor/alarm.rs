@@ -4,8 +4,7 @@ use super::moment::Moment;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,10 +23,7 @@ impl Alarm {
 
     /// Sets it, also anew when it has gone off; `None` switches it off. A moment in the past goes off at once.
     pub(super) fn set(&self, moment: Option<Moment>) -> io::Result<()> {
-        let off = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
+        let off = Timespec { tv_sec: 0, tv_nsec: 0 };
         let at = moment.map_or(off, Moment::timespec);
         timerfd_settime(
             &self.0,

@@ -140,9 +140,9 @@ enum Order {
 fn read_order(orders: &mut impl Read) -> io::Result<Option<Order>> {
     let mut number = [0; 8];
     match orders.read_exact(&mut number) {
-        Ok(()) => Ok(Some(Order::Limit(Moment::since_boot(
-            Duration::from_millis(u64::from_ne_bytes(number)),
-        )))),
+        Ok(()) => Ok(Some(Order::Limit(Moment::since_boot(Duration::from_millis(
+            u64::from_ne_bytes(number),
+        ))))),
         Err(problem) if problem.kind() == ErrorKind::UnexpectedEof => Ok(Some(Order::End)),
         Err(problem) if problem.kind() == ErrorKind::WouldBlock => Ok(None),
         Err(problem) => Err(problem),

@@ -35,9 +35,5 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(20);
 /// When to ask again, to see renewals well before the deadline last heard of.
 pub(super) fn next_look(now: Moment, stop_at: Moment) -> Moment {
     let half = now.until(stop_at) / 2;
-    if half < SHORTEST_LOOK {
-        stop_at
-    } else {
-        now.after(half)
-    }
+    if half < SHORTEST_LOOK { stop_at } else { now.after(half) }
 }

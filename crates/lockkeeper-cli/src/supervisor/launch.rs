@@ -73,9 +73,6 @@ impl Launch {
 }
 
 fn listed(signals: &SigSet) -> String {
-    let numbers: Vec<_> = signals
-        .iter()
-        .map(|signal| (signal as i32).to_string())
-        .collect();
+    let numbers: Vec<_> = signals.iter().map(|signal| (signal as i32).to_string()).collect();
     numbers.join(",")
 }

@@ -119,8 +119,7 @@ impl Supervisor {
             match hold.standing() {
                 _ if now >= moment => return Ok(Waited::Done(())),
                 Standing::Held { stop_at, .. } if now < stop_at => {
-                    self.alarm
-                        .set(Some(hold::next_look(now, stop_at).min(moment)))?;
+                    self.alarm.set(Some(hold::next_look(now, stop_at).min(moment)))?;
                 }
                 _ => return Ok(Waited::Gone),
             }

@@ -44,10 +44,7 @@ impl Signals {
             heed_children()?;
         }
         let mut wanted = SigSet::empty();
-        for signal in PASSED_ON
-            .into_iter()
-            .filter(|signal| !ignored.contains(*signal))
-        {
+        for signal in PASSED_ON.into_iter().filter(|signal| !ignored.contains(*signal)) {
             wanted.add(signal);
         }
         // Blocked signals arrive here even if they are ignored, which is right for these.
@@ -57,8 +54,7 @@ impl Signals {
         wanted.add(Signal::SIGTTOU);
         let before = SigSet::thread_get_mask()?;
         wanted.thread_block()?;
-        let descriptor =
-            SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+        let descriptor = SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         let mut added = SigSet::empty();
         for signal in wanted.iter().filter(|signal| !before.contains(*signal)) {
             added.add(signal);
@@ -138,12 +134,8 @@ impl Ignored {
         let status = std::fs::read_to_string("/proc/self/status")?;
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
         let mask = mask.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
-        mask.map(Self).ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                "/proc/self/status has no SigIgn",
-            )
-        })
+        mask.map(Self)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "/proc/self/status has no SigIgn"))
     }
 
     fn contains(&self, signal: Signal) -> bool {
@@ -154,13 +146,9 @@ impl Ignored {
 /// A caller that ignores SIGCHLD would make the kernel throw our children's exit codes away. Any handler stops that;
 /// this one never runs, because the signal is blocked.
 fn heed_children() -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let _context = runtime.enter();
     // The stream is of no use, and the handler outlives it.
-    drop(tokio::signal::unix::signal(
-        tokio::signal::unix::SignalKind::child(),
-    )?);
+    drop(tokio::signal::unix::signal(tokio::signal::unix::SignalKind::child())?);
     Ok(())
 }

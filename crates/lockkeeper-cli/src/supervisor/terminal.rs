@@ -20,11 +20,7 @@ pub(super) struct Terminal {
 impl Terminal {
     /// The terminal, if there is one.
     pub(super) fn controlling() -> Option<Self> {
-        let device = File::options()
-            .read(true)
-            .write(true)
-            .open("/dev/tty")
-            .ok()?;
+        let device = File::options().read(true).write(true).open("/dev/tty").ok()?;
         // With other input (a pipeline) the terminal stays with us and our neighbours, until the command asks for it.
         let wanted = tcgetpgrp(io::stdin()).is_ok();
         Some(Self {

@@ -114,10 +114,7 @@ impl<'a, H: Hold> Watch<'a, H> {
     }
 
     fn begin_stopping(&mut self, kill_at: Moment) {
-        self.loss = Some(Loss {
-            kill_at,
-            killed: false,
-        });
+        self.loss = Some(Loss { kill_at, killed: false });
         self.guardian.limit(kill_at);
         self.pass_on(Signal::SIGTERM);
         if Moment::now() < kill_at {
@@ -142,9 +139,7 @@ impl<'a, H: Hold> Watch<'a, H> {
     fn look_at_children(&mut self) -> io::Result<()> {
         if self.guarded && !self.guardian.check()? {
             self.guarded = false;
-            complain(
-                "the guardian was killed too often; should lockkeeper be killed, grandchildren may live on",
-            );
+            complain("the guardian was killed too often; should lockkeeper be killed, grandchildren may live on");
         }
         let changes = WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED | WaitIdOptions::NOHANG;
         while let Some(change) = wait(self.leader(), changes)? {
@@ -261,10 +256,7 @@ fn how(refusal: Option<io::Error>, status: Option<WaitIdStatus>) -> How {
     let code = status.as_ref().and_then(WaitIdStatus::exit_status);
     match status.as_ref().and_then(WaitIdStatus::terminating_signal) {
         Some(signal) => How::Signalled(signal),
-        None => How::Exited(
-            code.and_then(|code| u8::try_from(code).ok())
-                .unwrap_or(u8::MAX),
-        ),
+        None => How::Exited(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)),
     }
 }
 

@@ -39,9 +39,7 @@ fn family(stage: &Stage) -> (Running, Vec<i32>) {
 }
 
 fn await_end(processes: &[i32]) {
-    eventually("the family's end", || {
-        !processes.iter().any(|process| runs(*process))
-    });
+    eventually("the family's end", || !processes.iter().any(|process| runs(*process)));
 }
 
 fn killed_it_leaves_neither_child_nor_grandchild() {

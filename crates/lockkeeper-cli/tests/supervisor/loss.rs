@@ -7,10 +7,7 @@ use nix::sys::signal::Signal;
 use std::time::{Duration, Instant};
 
 pub(crate) const TESTS: &[Test] = &[
-    (
-        "a_loss_sends_term_and_ends_with_79",
-        a_loss_sends_term_and_ends_with_79,
-    ),
+    ("a_loss_sends_term_and_ends_with_79", a_loss_sends_term_and_ends_with_79),
     (
         "who_ignores_term_is_killed_when_the_key_can_expire",
         who_ignores_term_is_killed_when_the_key_can_expire,
@@ -35,8 +32,7 @@ pub(crate) const TESTS: &[Test] = &[
 
 fn a_loss_sends_term_and_ends_with_79() {
     let stage = Stage::new(AMPLE, 15_000);
-    let running =
-        stage.script("trap 'echo cleaned; exit 0' TERM; echo >ready; while :; do sleep 0.02; done");
+    let running = stage.script("trap 'echo cleaned; exit 0' TERM; echo >ready; while :; do sleep 0.02; done");
     stage.await_file("ready");
     stage.touch("lose");
     let output = running.end();
@@ -59,9 +55,7 @@ fn who_ignores_term_is_killed_when_the_key_can_expire() {
         "killed before its time: {:?}",
         start.elapsed()
     );
-    eventually("all killed", || {
-        !processes.iter().any(|process| runs(*process))
-    });
+    eventually("all killed", || !processes.iter().any(|process| runs(*process)));
 }
 
 fn the_rest_of_the_group_goes_with_the_command() {

@@ -20,14 +20,8 @@ pub(crate) const TESTS: &[Test] = &[
         "a_missing_command_is_127_and_one_that_cannot_run_126",
         a_missing_command_is_127_and_one_that_cannot_run_126,
     ),
-    (
-        "the_command_learns_about_its_hold",
-        the_command_learns_about_its_hold,
-    ),
-    (
-        "the_command_leads_its_own_group",
-        the_command_leads_its_own_group,
-    ),
+    ("the_command_learns_about_its_hold", the_command_learns_about_its_hold),
+    ("the_command_leads_its_own_group", the_command_leads_its_own_group),
     (
         "the_command_has_the_callers_signal_settings",
         the_command_has_the_callers_signal_settings,
@@ -60,9 +54,7 @@ fn input_output_and_error_pass_through() {
 fn the_commands_code_is_ours() {
     for code in [0, 1, 7, 75, 126, 127, 255] {
         assert_eq!(
-            Stage::new(AMPLE, 100)
-                .script(&format!("exit {code}"))
-                .code(),
+            Stage::new(AMPLE, 100).script(&format!("exit {code}")).code(),
             Some(code)
         );
     }

@@ -10,10 +10,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) fn eventually(what: &str, mut seen: impl FnMut() -> bool) {
     let start = Instant::now();
     while !seen() {
-        assert!(
-            start.elapsed() < PATIENCE,
-            "not within {PATIENCE:?}: {what}"
-        );
+        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -55,9 +52,6 @@ pub(crate) fn guardian(supervisor: i32) -> Option<i32> {
         let words = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
         let leads_session = rustix::process::getsid(rustix::process::Pid::from_raw(*process))
             .is_ok_and(|session| session.as_raw_nonzero().get() == *process);
-        leads_session
-            && words
-                .split(|byte| *byte == 0)
-                .any(|word| word == b"__guardian")
+        leads_session && words.split(|byte| *byte == 0).any(|word| word == b"__guardian")
     })
 }

@@ -5,9 +5,7 @@
 //! milliseconds for which the hold is kept at least.
 
 use lockkeeper_cli::exit::Exit;
-use lockkeeper_cli::supervisor::{
-    Hold, HoldEnvironment, Moment, Standing, Supervisor, Waited, Waker,
-};
+use lockkeeper_cli::supervisor::{Hold, HoldEnvironment, Moment, Standing, Supervisor, Waited, Waker};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -66,27 +64,19 @@ pub(crate) fn play(words: &[OsString]) -> ExitCode {
     let [folder, lease, margin, mode, command @ ..] = words else {
         return ExitCode::from(2);
     };
-    let milliseconds = |word: &OsString| {
-        Duration::from_millis(word.to_str().expect("text").parse().expect("number"))
-    };
+    let milliseconds = |word: &OsString| Duration::from_millis(word.to_str().expect("text").parse().expect("number"));
     let (folder, renewed) = (PathBuf::from(folder), mode == "renewed");
     let mut supervisor = Supervisor::prepare().expect("prepared");
 
     let (promise, outcome) = supervisor.promise();
-    let (lease, margin, waker) = (
-        milliseconds(lease),
-        milliseconds(margin),
-        supervisor.waker(),
-    );
+    let (lease, margin, waker) = (milliseconds(lease), milliseconds(margin), supervisor.waker());
     let rest = std::fs::read_to_string(folder.join("rest"))
         .ok()
         .map(|text| milliseconds(&text.into()));
     thread::spawn(move || {
         acquire(&folder);
         let hold = Rehearsed {
-            standing: Mutex::new(Standing::Lost {
-                kill_at: Moment::now(),
-            }),
+            standing: Mutex::new(Standing::Lost { kill_at: Moment::now() }),
             lease,
             margin,
         };
@@ -116,10 +106,7 @@ pub(crate) fn play(words: &[OsString]) -> ExitCode {
     let Some(rest) = rest.filter(|_| !ended.lost) else {
         return ended.exit().into();
     };
-    match supervisor
-        .rest_until(start.after(rest), &hold)
-        .expect("rested")
-    {
+    match supervisor.rest_until(start.after(rest), &hold).expect("rested") {
         Waited::Done(()) => ended.exit().into(),
         Waited::Interrupted(signal) => Exit::Signalled(signal).into(),
         Waited::Gone => Exit::Lost.into(),

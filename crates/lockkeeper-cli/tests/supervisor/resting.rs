@@ -29,11 +29,7 @@ fn the_rest_lasts_as_long_as_it_was_meant_to() {
     let start = Instant::now();
     let running = resting(&stage, 700);
     assert_eq!(running.code(), Some(5));
-    assert!(
-        start.elapsed() >= Duration::from_millis(700),
-        "{:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() >= Duration::from_millis(700), "{:?}", start.elapsed());
 }
 
 fn a_loss_ends_the_rest() {

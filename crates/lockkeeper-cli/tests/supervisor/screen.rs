@@ -45,8 +45,7 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn open(command: &[&str]) -> Self {
-        let device = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
-            .expect("a terminal");
+        let device = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
         grantpt(&device).expect("granted");
         unlockpt(&device).expect("unlocked");
         let name = ptsname(&device, Vec::new()).expect("a name");

@@ -28,14 +28,7 @@ pub(crate) fn show_ourselves() -> ExitCode {
 fn it_moves_to_the_environment() {
     let program = std::env::current_exe().expect("our path");
     let child = Command::new(&program)
-        .args([
-            PART,
-            "--url",
-            "redis://user:ca%2Fnary@host:1/2",
-            "name",
-            "--",
-            "kept",
-        ])
+        .args([PART, "--url", "redis://user:ca%2Fnary@host:1/2", "name", "--", "kept"])
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("started");

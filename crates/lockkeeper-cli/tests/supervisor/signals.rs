@@ -17,10 +17,7 @@ pub(crate) const TESTS: &[Test] = &[
         "a_signal_ends_the_wait_for_the_lock",
         a_signal_ends_the_wait_for_the_lock,
     ),
-    (
-        "an_ignored_hangup_stays_ignored",
-        an_ignored_hangup_stays_ignored,
-    ),
+    ("an_ignored_hangup_stays_ignored", an_ignored_hangup_stays_ignored),
     (
         "a_stopped_command_without_a_terminal_keeps_its_hold",
         a_stopped_command_without_a_terminal_keeps_its_hold,
@@ -57,8 +54,7 @@ fn signals_are_passed_on() {
 
 fn grandchildren_get_them_too() {
     let stage = Stage::new(AMPLE, 100);
-    let mut running = stage
-        .script("sleep 300 & echo $! >grandchild; trap 'wait; exit 4' TERM; echo >ready; wait");
+    let mut running = stage.script("sleep 300 & echo $! >grandchild; trap 'wait; exit 4' TERM; echo >ready; wait");
     stage.await_file("ready");
     running.signal(Signal::SIGTERM);
     assert_eq!(running.code(), Some(4));
@@ -66,41 +62,25 @@ fn grandchildren_get_them_too() {
 }
 
 fn a_command_ended_by_a_signal_is_128_and_its_number() {
-    for signal in [
-        Signal::SIGTERM,
-        Signal::SIGINT,
-        Signal::SIGHUP,
-        Signal::SIGUSR1,
-    ] {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1] {
         let stage = Stage::new(AMPLE, 100);
         let mut running = stage.script("echo >ready; exec sleep 300");
         stage.await_file("ready");
         running.signal(signal);
         assert_eq!(running.code(), Some(128 + signal as i32));
     }
-    assert_eq!(
-        Stage::new(AMPLE, 100).script("kill -KILL $$").code(),
-        Some(137)
-    );
+    assert_eq!(Stage::new(AMPLE, 100).script("kill -KILL $$").code(), Some(137));
 }
 
 fn a_signal_ends_the_wait_for_the_lock() {
-    for signal in [
-        Signal::SIGTERM,
-        Signal::SIGINT,
-        Signal::SIGHUP,
-        Signal::SIGUSR1,
-    ] {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1] {
         let stage = Stage::new(AMPLE, 100);
         stage.touch("busy");
         let mut running = stage.script("echo >started");
         eventually("the wait", || stage.path("waiting").exists());
         running.signal(signal);
         assert_eq!(running.code(), Some(128 + signal as i32));
-        assert!(
-            !stage.path("started").exists(),
-            "the command ran without the lock"
-        );
+        assert!(!stage.path("started").exists(), "the command ran without the lock");
     }
 }
 

@@ -139,11 +139,7 @@ impl Running {
             assert!(start.elapsed() < PATIENCE, "the supervisor did not end");
             std::thread::sleep(Duration::from_millis(2));
         }
-        self.0
-            .take()
-            .expect("still here")
-            .wait_with_output()
-            .expect("output")
+        self.0.take().expect("still here").wait_with_output().expect("output")
     }
 
     pub(crate) fn code(self) -> Option<i32> {

@@ -23,22 +23,13 @@ pub(crate) const TESTS: &[Test] = &[
         "a_background_job_stops_when_it_reads_and_gets_the_terminal_in_front",
         background,
     ),
-    (
-        "in_a_pipeline_the_command_can_still_ask_for_the_terminal",
-        pipeline,
-    ),
+    ("in_a_pipeline_the_command_can_still_ask_for_the_terminal", pipeline),
     (
         "the_wait_for_the_lock_can_be_suspended_and_interrupted",
         the_wait_can_be_suspended,
     ),
-    (
-        "the_modes_of_the_terminal_come_back_after_a_kill",
-        the_modes_come_back,
-    ),
-    (
-        "a_suspend_key_that_no_shell_would_undo_is_ignored",
-        nobody_to_continue,
-    ),
+    ("the_modes_of_the_terminal_come_back_after_a_kill", the_modes_come_back),
+    ("a_suspend_key_that_no_shell_would_undo_is_ignored", nobody_to_continue),
 ];
 
 const SUSPEND: &str = "\u{1a}";
@@ -47,11 +38,7 @@ const INTERRUPT: &str = "\u{3}";
 /// The supervisor's words for a shell, with a script in the folder's file.
 fn line(stage: &Stage, script: &str) -> String {
     let path = stage.path("script");
-    std::fs::write(
-        &path,
-        format!("cd {}\n{script}\n", stage.path("").display()),
-    )
-    .expect("written");
+    std::fs::write(&path, format!("cd {}\n{script}\n", stage.path("").display())).expect("written");
     stage.words(&["sh", path.to_str().expect("text")]).join(" ")
 }
 
@@ -91,22 +78,17 @@ fn an_interrupt_key_reaches_the_command_once() {
 fn the_suspend_key_stops_the_job_and_it_can_go_on() {
     let stage = Stage::new(AMPLE, 100);
     let mut screen = Screen::shell();
-    let script =
-        "sleep 300 & echo $PPID $$ $! >ready; read word; echo \"word:$word:\"; kill $!; exit 5";
+    let script = "sleep 300 & echo $PPID $$ $! >ready; read word; echo \"word:$word:\"; kill $!; exit 5";
     screen.type_line(&line(&stage, script));
     let processes = stage.await_processes("ready");
     for round in 0..3 {
         screen.type_keys(SUSPEND);
         screen.expect("Stopped");
-        eventually("all stopped", || {
-            processes.iter().all(|process| is_stopped(*process))
-        });
+        eventually("all stopped", || processes.iter().all(|process| is_stopped(*process)));
         screen.type_line(&format!("echo free-{round}-$((3 + 4))"));
         screen.expect(&format!("free-{round}-7"));
         screen.type_line("fg");
-        eventually("all going on", || {
-            !processes.iter().any(|process| is_stopped(*process))
-        });
+        eventually("all going on", || !processes.iter().any(|process| is_stopped(*process)));
     }
     screen.type_line("hello");
     screen.expect("word:hello:");
@@ -123,18 +105,12 @@ fn a_job_suspended_past_its_lease_never_goes_on() {
     let command = stage.await_processes("ready")[0];
     screen.type_keys(SUSPEND);
     screen.expect("Stopped");
-    eventually("stopped or killed", || {
-        is_stopped(command) || !runs(command)
-    });
+    eventually("stopped or killed", || is_stopped(command) || !runs(command));
     let work = stage.read("work");
     eventually("the end of the lease", || !runs(command));
     screen.type_line("fg");
     screen.expect_code(79);
-    assert_eq!(
-        stage.read("work"),
-        work,
-        "it worked on after the hold was over"
-    );
+    assert_eq!(stage.read("work"), work, "it worked on after the hold was over");
 }
 
 fn background() {
@@ -142,10 +118,7 @@ fn background() {
     let mut screen = Screen::shell();
     screen.type_line(&format!(
         "{} &",
-        line(
-            &stage,
-            "echo $PPID $$ >ready; read word; echo \"word:$word:\"; exit 5"
-        )
+        line(&stage, "echo $PPID $$ >ready; read word; echo \"word:$word:\"; exit 5")
     ));
     let processes = stage.await_processes("ready");
     eventually("stopped for reading", || {
@@ -160,8 +133,7 @@ fn background() {
 fn pipeline() {
     let stage = Stage::new(AMPLE, 100);
     let mut screen = Screen::shell();
-    let script =
-        "read piped; echo ready-$((3 + 4)); read typed </dev/tty; echo \"both:$piped:$typed:\"";
+    let script = "read piped; echo ready-$((3 + 4)); read typed </dev/tty; echo \"both:$piped:$typed:\"";
     screen.type_line(&format!("echo data | {} | cat", line(&stage, script)));
     screen.expect("ready-7");
     screen.type_line("hello");
@@ -199,16 +171,9 @@ fn the_wait_can_be_suspended() {
 
 fn the_modes_come_back() {
     let stage = Stage::new(AMPLE, 50);
-    let words = line(
-        &stage,
-        "trap '' TERM; stty raw -echo; echo >ready; exec sleep 300",
-    );
+    let words = line(&stage, "trap '' TERM; stty raw -echo; echo >ready; exec sleep 300");
     // No job control here: such a shell would put the modes back itself.
-    let mut screen = Screen::open(&[
-        "sh",
-        "-c",
-        &format!("{words}; echo code-$?-; stty -a; echo all-shown"),
-    ]);
+    let mut screen = Screen::open(&["sh", "-c", &format!("{words}; echo code-$?-; stty -a; echo all-shown")]);
     stage.await_file("ready");
     stage.touch("lose");
     screen.expect("code-79-");
@@ -219,10 +184,7 @@ fn the_modes_come_back() {
 
 fn nobody_to_continue() {
     let stage = Stage::new(AMPLE, 100);
-    let words = line(
-        &stage,
-        "echo ready-$((3 + 4)); read word; echo \"word:$word:\"; exit 5",
-    );
+    let words = line(&stage, "echo ready-$((3 + 4)); read word; echo \"word:$word:\"; exit 5");
     let mut screen = Screen::open(&["sh", "-c", &format!("{words}; echo code-$?-")]);
     screen.expect("ready-7");
     screen.type_keys(SUSPEND);

@@ -34,11 +34,7 @@ impl fmt::Display for Fault {
             Self::Overlap(pair) => write!(f, "two holds at once: {} and {}", pair.0, pair.1),
             Self::TooMany { entry, holds } => write!(f, "{holds} holds at once with {entry}"),
             Self::TokenRepeated(pair) => write!(f, "one token twice: {} and {}", pair.0, pair.1),
-            Self::TokenNotRisen(pair) => write!(
-                f,
-                "a token that did not rise: {} and then {}",
-                pair.0, pair.1
-            ),
+            Self::TokenNotRisen(pair) => write!(f, "a token that did not rise: {} and then {}", pair.0, pair.1),
             Self::StillWaiting(entry) => write!(f, "a wait without end: {entry}"),
         }
     }
@@ -87,10 +83,7 @@ impl History {
                     Sharing::Exclusive => &longest[..],
                     Sharing::Shared => &longest[..1],
                 };
-                let clash = excluded
-                    .iter()
-                    .flatten()
-                    .find(|other| other.until > hold.from);
+                let clash = excluded.iter().flatten().find(|other| other.until > hold.from);
                 if let Some(other) = clash {
                     faults.push(Fault::Overlap(pair(other.entry, hold.entry)));
                 }
@@ -162,10 +155,7 @@ impl History {
                     Sharing::Exclusive => hold.from,
                     Sharing::Shared => hold.entry.called.min(hold.from),
                 };
-                let before = [
-                    exclusive.ended_by(hold.from),
-                    shared.ended_by(shared_ended_by),
-                ];
+                let before = [exclusive.ended_by(hold.from), shared.ended_by(shared_ended_by)];
                 let highest = before.into_iter().flatten().max_by_key(|(token, _)| *token);
                 if let Some((_, earlier)) = highest.filter(|(highest, _)| *highest >= token) {
                     faults.push(Fault::TokenNotRisen(pair(earlier, hold.entry)));
@@ -209,11 +199,7 @@ impl History {
             self.entries().len()
         );
         let faults = self.faults();
-        let first: Vec<String> = faults
-            .iter()
-            .take(10)
-            .map(|fault| format!("\n  {fault}"))
-            .collect();
+        let first: Vec<String> = faults.iter().take(10).map(|fault| format!("\n  {fault}")).collect();
         assert!(
             faults.is_empty(),
             "{} faults among {} grants:{}",

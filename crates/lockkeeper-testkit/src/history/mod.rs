@@ -92,12 +92,7 @@ impl Entry {
     #[must_use]
     pub fn believed(&self) -> Option<(u64, u64)> {
         let grant = self.grant()?;
-        let ends = [
-            grant.deadline,
-            grant.release_called,
-            grant.lost,
-            grant.process_ended,
-        ];
+        let ends = [grant.deadline, grant.release_called, grant.lost, grant.process_ended];
         let until = ends.into_iter().flatten().min().unwrap_or(u64::MAX);
         (grant.returned < until).then_some((grant.returned, until))
     }

@@ -60,20 +60,13 @@ impl History {
     /// Number of grants.
     #[must_use]
     pub fn grants(&self) -> usize {
-        self.entries
-            .iter()
-            .filter(|entry| entry.grant().is_some())
-            .count()
+        self.entries.iter().filter(|entry| entry.grant().is_some()).count()
     }
 
     /// Notes that a process ended at `at` (nanoseconds of the boot clock, taken after its end was seen): its
     /// attempts under way wait no longer and its holds are believed by nobody.
     pub fn process_ended(&mut self, process: &str, at: u64) {
-        for entry in self
-            .entries
-            .iter_mut()
-            .filter(|entry| entry.process == process)
-        {
+        for entry in self.entries.iter_mut().filter(|entry| entry.process == process) {
             match &mut entry.ending {
                 Some(Ending::Granted(grant)) => grant.process_ended = Some(at),
                 None => entry.ending = Some(Ending::ProcessEnded),
@@ -101,11 +94,7 @@ fn apply(attempts: &mut BTreeMap<(String, u64), Entry>, line: Line) -> Result<()
     }
     let entry = attempts.get_mut(&key).ok_or("this attempt has not begun")?;
     let ending = match line.event {
-        Event::Granted {
-            owner,
-            token,
-            deadline,
-        } => Ending::Granted(Grant {
+        Event::Granted { owner, token, deadline } => Ending::Granted(Grant {
             owner,
             token,
             returned: line.at,

@@ -68,9 +68,7 @@ impl Recorder {
             file: Mutex::new(file),
             attempts: AtomicU64::new(0),
         };
-        Ok(Self {
-            sink: Arc::new(sink),
-        })
+        Ok(Self { sink: Arc::new(sink) })
     }
 
     /// Records that an attempt begins. Call it just before the lock is asked for.
@@ -104,12 +102,7 @@ pub struct Attempt {
 impl Attempt {
     /// Records the grant. Call it as soon as the caller has the hold; `deadline` is in nanoseconds of the boot
     /// clock.
-    pub fn granted(
-        mut self,
-        owner: impl Into<String>,
-        token: Option<u64>,
-        deadline: Option<u64>,
-    ) -> RecordedHold {
+    pub fn granted(mut self, owner: impl Into<String>, token: Option<u64>, deadline: Option<u64>) -> RecordedHold {
         let at = boot_time_ns();
         let sink = self.sink.take().expect("an attempt ends once");
         sink.write(
@@ -130,13 +123,7 @@ impl Attempt {
     /// Records that it ended without a hold (busy, timed out, unreachable, ..).
     pub fn refused(mut self, reason: impl Into<String>) {
         let sink = self.sink.take().expect("an attempt ends once");
-        sink.write(
-            self.number,
-            boot_time_ns(),
-            Event::Refused {
-                reason: reason.into(),
-            },
-        );
+        sink.write(self.number, boot_time_ns(), Event::Refused { reason: reason.into() });
     }
 }
 
@@ -165,8 +152,7 @@ impl RecordedHold {
 
     /// Records that the hold is given up. Call it just *before* releasing: from the call on nobody may rely on it.
     pub fn release_called(&self) {
-        self.sink
-            .write(self.number, boot_time_ns(), Event::ReleaseCalled);
+        self.sink.write(self.number, boot_time_ns(), Event::ReleaseCalled);
     }
 
     /// Records that the holder learned of the loss.

@@ -136,10 +136,7 @@ impl Faults {
     }
 
     fn always(self, fault: Fault) -> Rule {
-        let turns = self.turns.unwrap_or(Turns {
-            first: 1,
-            count: None,
-        });
+        let turns = self.turns.unwrap_or(Turns { first: 1, count: None });
         RuleBook::add(&self.book, self.matcher, fault, turns)
     }
 

@@ -42,9 +42,7 @@ impl Door {
                 Err(error) => (None, Err(error)),
             },
             (Self::Open(listener), false) => {
-                let shut = listener
-                    .local_addr()
-                    .and_then(|address| Self::shut(address.port()));
+                let shut = listener.local_addr().and_then(|address| Self::shut(address.port()));
                 match shut {
                     Ok(socket) => (Some(Self::Shut(socket)), Ok(())),
                     Err(error) => (Some(Self::Open(listener)), Err(error)),

@@ -59,8 +59,7 @@ pub(super) fn subscribes(command: &str) -> bool {
 impl Ledger {
     /// Notes a request before it is sent on.
     pub(super) fn expect(&mut self, request: &Arc<Request>, copy: bool) {
-        let confirmations =
-            subscription(&request.command).map(|kind| self.confirmations(kind, request));
+        let confirmations = subscription(&request.command).map(|kind| self.confirmations(kind, request));
         self.open.push_back(Expected {
             request: Arc::clone(request),
             copy,
@@ -107,10 +106,7 @@ impl Ledger {
                     origin_of(first)
                 };
             }
-            if kind == b'>'
-                || matches!(word.as_str(), "MESSAGE" | "PMESSAGE" | "SMESSAGE")
-                    && self.is_subscribed()
-            {
+            if kind == b'>' || matches!(word.as_str(), "MESSAGE" | "PMESSAGE" | "SMESSAGE") && self.is_subscribed() {
                 return Origin::Message;
             }
         }
@@ -118,11 +114,7 @@ impl Ledger {
     }
 
     fn is_subscribed(&self) -> bool {
-        !self.channels.is_empty()
-            || self
-                .open
-                .iter()
-                .any(|expected| expected.confirmations.is_some())
+        !self.channels.is_empty() || self.open.iter().any(|expected| expected.confirmations.is_some())
     }
 
     fn close_first(&mut self) -> Origin {
@@ -177,10 +169,7 @@ mod tests {
             );
             let message = format!("{kind}3\r\n$7\r\nmessage\r\n$1\r\na\r\n$1\r\nm\r\n");
             assert_eq!(ledger.origin(message.as_bytes()), Origin::Message);
-            assert_eq!(
-                ledger.origin(confirmation.as_bytes()),
-                Origin::Reply(subscribe)
-            );
+            assert_eq!(ledger.origin(confirmation.as_bytes()), Origin::Reply(subscribe));
             assert_eq!(ledger.origin(b"+PONG\r\n"), Origin::Reply(ping));
             let unsubscribe = sent(&mut ledger, &mut journal, "UNSUBSCRIBE\r\n");
             let confirmation = format!("{kind}3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:1\r\n");

@@ -148,11 +148,7 @@ impl Link {
         traffic.await.map_or_else(|end| end, |_| End::Closed)
     }
 
-    async fn read_requests(
-        &self,
-        mut client: ReadHalf<'_>,
-        queue: mpsc::UnboundedSender<Piece>,
-    ) -> Result<(), End> {
+    async fn read_requests(&self, mut client: ReadHalf<'_>, queue: mpsc::UnboundedSender<Piece>) -> Result<(), End> {
         let mut buffer = Vec::new();
         while read_more(&mut client, &mut buffer).await {
             while let Some(bytes) = self.cut(&mut buffer, resp::request_length) {
@@ -203,9 +199,7 @@ impl Link {
             }
             let due = |wanted: fn(Fault) -> bool| {
                 let request = request.map(Arc::as_ref);
-                self.shared
-                    .book
-                    .due(Way::Requests, self.sight(), request, wanted)
+                self.shared.book.due(Way::Requests, self.sight(), request, wanted)
             };
             let repeats = due(|fault| matches!(fault, Fault::RepeatRequest));
             let cuts = due(|fault| matches!(fault, Fault::CutAfterRequest));
@@ -233,11 +227,7 @@ impl Link {
         Ok(())
     }
 
-    async fn read_replies(
-        &self,
-        mut server: ReadHalf<'_>,
-        queue: mpsc::UnboundedSender<Piece>,
-    ) -> Result<(), End> {
+    async fn read_replies(&self, mut server: ReadHalf<'_>, queue: mpsc::UnboundedSender<Piece>) -> Result<(), End> {
         let mut buffer = Vec::new();
         while read_more(&mut server, &mut buffer).await {
             while let Some(bytes) = self.cut(&mut buffer, resp::value_length) {
@@ -286,10 +276,7 @@ impl Link {
                 continue;
             }
             let swallow = |fault| matches!(fault, Fault::SwallowReplyThenReset);
-            let swallows = self
-                .shared
-                .book
-                .due(Way::Replies, self.sight(), request, swallow);
+            let swallows = self.shared.book.due(Way::Replies, self.sight(), request, swallow);
             if !swallows.is_empty() {
                 return Err(End::Reset(swallows));
             }
@@ -303,9 +290,11 @@ impl Link {
     /// When this piece may go on, by the delays in force now.
     fn due(&self, way: Way, request: Option<&Request>) -> Instant {
         let mut due = Instant::now();
-        for rule in self.shared.book.due(way, self.sight(), request, |fault| {
-            matches!(fault, Fault::Delay { .. })
-        }) {
+        for rule in self
+            .shared
+            .book
+            .due(way, self.sight(), request, |fault| matches!(fault, Fault::Delay { .. }))
+        {
             if let Fault::Delay { by, jitter, .. } = rule.fault {
                 due += by + jitter.mul_f64(fastrand::f64());
             }
@@ -318,9 +307,7 @@ impl Link {
     async fn may_pass(&self, way: Way, request: Option<&Request>) -> bool {
         let book = &self.shared.book;
         while !self.lost.load(Ordering::Relaxed) {
-            let holds = book.due(way, self.sight(), request, |fault| {
-                matches!(fault, Fault::Hold { .. })
-            });
+            let holds = book.due(way, self.sight(), request, |fault| matches!(fault, Fault::Hold { .. }));
             if holds.is_empty() {
                 break;
             }
@@ -330,9 +317,7 @@ impl Link {
             }
         }
         if !self.lost.load(Ordering::Relaxed) {
-            let holes = book.due(way, self.sight(), request, |fault| {
-                matches!(fault, Fault::BlackHole)
-            });
+            let holes = book.due(way, self.sight(), request, |fault| matches!(fault, Fault::BlackHole));
             for rule in holes {
                 self.lost.store(true, Ordering::Relaxed);
                 rule.note_fired();
@@ -370,11 +355,7 @@ impl Link {
     }
 
     /// Takes the next whole value out of the buffer, or all of it once the stream is opaque.
-    fn cut(
-        &self,
-        buffer: &mut Vec<u8>,
-        measure: fn(&[u8]) -> Result<Option<usize>, Malformed>,
-    ) -> Option<Vec<u8>> {
+    fn cut(&self, buffer: &mut Vec<u8>, measure: fn(&[u8]) -> Result<Option<usize>, Malformed>) -> Option<Vec<u8>> {
         if buffer.is_empty() {
             return None;
         }

@@ -87,11 +87,8 @@ impl Matcher {
     }
 
     pub(super) fn chooses_connection(&self, sight: Sight) -> bool {
-        self.subscriber
-            .is_none_or(|wanted| wanted == sight.subscriber)
-            && self
-                .connection
-                .is_none_or(|wanted| wanted == sight.connection)
+        self.subscriber.is_none_or(|wanted| wanted == sight.subscriber)
+            && self.connection.is_none_or(|wanted| wanted == sight.connection)
     }
 
     pub(super) fn chooses(&self, sight: Sight, request: Option<&Request>) -> bool {
@@ -103,20 +100,13 @@ impl Matcher {
         };
         (self.commands.is_empty() || self.commands.contains(&request.command))
             && self.texts.iter().all(|text| request.contains(text))
-            && self
-                .condition
-                .as_ref()
-                .is_none_or(|condition| condition(request))
+            && self.condition.as_ref().is_none_or(|condition| condition(request))
     }
 }
 
 impl fmt::Debug for Matcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let texts: Vec<_> = self
-            .texts
-            .iter()
-            .map(|text| String::from_utf8_lossy(text))
-            .collect();
+        let texts: Vec<_> = self.texts.iter().map(|text| String::from_utf8_lossy(text)).collect();
         f.debug_struct("Matcher")
             .field("commands", &self.commands)
             .field("texts", &texts)

@@ -155,11 +155,7 @@ impl Proxy {
 
     /// Sends new connections to another server; open ones stay where they are.
     pub fn set_upstream(&self, upstream: SocketAddr) {
-        *self
-            .shared
-            .upstream
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = upstream;
+        *self.shared.upstream.lock().unwrap_or_else(PoisonError::into_inner) = upstream;
     }
 
     /// Resets all open connections (the clients see a reset, not an end). Returns how many.
@@ -187,10 +183,7 @@ impl Proxy {
             }
         }
         let start = Instant::now();
-        while chosen
-            .iter()
-            .any(|number| self.shared.links().contains_key(number))
-        {
+        while chosen.iter().any(|number| self.shared.links().contains_key(number)) {
             assert!(
                 start.elapsed() < ORDER_LIMIT,
                 "connections are not closed after {ORDER_LIMIT:?}"
@@ -220,13 +213,8 @@ impl Proxy {
 
     fn turn_door(&self, open: bool) {
         let (done, result) = std_mpsc::channel();
-        let orders = self
-            .orders
-            .as_ref()
-            .expect("the proxy runs until it is dropped");
-        orders
-            .send(Order { open, done })
-            .expect("the proxy's thread runs");
+        let orders = self.orders.as_ref().expect("the proxy runs until it is dropped");
+        orders.send(Order { open, done }).expect("the proxy's thread runs");
         result
             .recv_timeout(ORDER_LIMIT)
             .expect("the proxy's thread answers")
@@ -255,12 +243,7 @@ impl Proxy {
     #[must_use]
     pub fn requests_of(&self, command: &str) -> u64 {
         let command = command.to_ascii_uppercase();
-        self.shared
-            .journal()
-            .by_command
-            .get(&command)
-            .copied()
-            .unwrap_or(0)
+        self.shared.journal().by_command.get(&command).copied().unwrap_or(0)
     }
 
     /// Numbers of requests by command, in capitals.

@@ -38,19 +38,9 @@ impl Ways {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
-    Delay {
-        ways: Ways,
-        by: Duration,
-        jitter: Duration,
-    },
-    Hold {
-        ways: Ways,
-    },
-    Drip {
-        ways: Ways,
-        bytes: usize,
-        pause: Duration,
-    },
+    Delay { ways: Ways, by: Duration, jitter: Duration },
+    Hold { ways: Ways },
+    Drip { ways: Ways, bytes: usize, pause: Duration },
     BlackHole,
     SwallowReplyThenReset,
     CutAfterRequest,
@@ -60,14 +50,10 @@ pub(super) enum Fault {
 impl Fault {
     fn concerns(self, way: Way, request: Option<&Request>) -> bool {
         match self {
-            Self::Delay { ways, .. } | Self::Hold { ways } | Self::Drip { ways, .. } => {
-                ways.include(way)
-            }
+            Self::Delay { ways, .. } | Self::Hold { ways } | Self::Drip { ways, .. } => ways.include(way),
             Self::BlackHole => true,
             Self::SwallowReplyThenReset => way == Way::Replies && request.is_some(),
-            Self::CutAfterRequest | Self::RepeatRequest => {
-                way == Way::Requests && request.is_some()
-            }
+            Self::CutAfterRequest | Self::RepeatRequest => way == Way::Requests && request.is_some(),
         }
     }
 }
@@ -97,8 +83,7 @@ impl RuleState {
     fn is_due(&self) -> bool {
         let seen = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
         let count = self.turns.count;
-        let due =
-            seen >= self.turns.first && count.is_none_or(|count| seen - self.turns.first < count);
+        let due = seen >= self.turns.first && count.is_none_or(|count| seen - self.turns.first < count);
         if due {
             self.struck.fetch_add(1, Ordering::SeqCst);
         }

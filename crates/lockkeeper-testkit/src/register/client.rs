@@ -37,9 +37,7 @@ impl RegisterClient {
     /// If the server is gone or does not answer within ten seconds, as for all calls.
     pub fn read(&mut self) -> io::Result<i64> {
         let answer = self.ask("read")?;
-        let value = answer
-            .strip_prefix("value ")
-            .and_then(|value| value.parse().ok());
+        let value = answer.strip_prefix("value ").and_then(|value| value.parse().ok());
         value.ok_or_else(|| unexpected(&answer))
     }
 
@@ -66,31 +64,21 @@ impl RegisterClient {
         if answer == "ok" {
             return Ok(Ok(()));
         }
-        let highest = answer
-            .strip_prefix("stale ")
-            .and_then(|highest| highest.parse().ok());
+        let highest = answer.strip_prefix("stale ").and_then(|highest| highest.parse().ok());
         let highest = highest.ok_or_else(|| unexpected(&answer))?;
         Ok(Err(Stale { highest }))
     }
 
     fn ask(&mut self, line: &str) -> io::Result<String> {
-        self.stream
-            .get_mut()
-            .write_all(format!("{line}\n").as_bytes())?;
+        self.stream.get_mut().write_all(format!("{line}\n").as_bytes())?;
         let mut answer = String::new();
         if self.stream.read_line(&mut answer)? == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "the register is gone",
-            ));
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the register is gone"));
         }
         Ok(answer.trim_end().to_owned())
     }
 }
 
 fn unexpected(answer: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("the register answered {answer:?}"),
-    )
+    io::Error::new(io::ErrorKind::InvalidData, format!("the register answered {answer:?}"))
 }

@@ -34,8 +34,7 @@ impl RegisterServer {
     /// If the system gives no port or no thread.
     #[must_use]
     pub fn start() -> Self {
-        let listener =
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port for the register");
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a loopback port for the register");
         let address = listener.local_addr().expect("a bound port has an address");
         let shared = Arc::new(Shared {
             register: Register::new(),
@@ -101,12 +100,7 @@ fn take_connections(listener: &TcpListener, shared: &Arc<Shared>) {
             let _ = serve(&stream, &shared.register);
         }));
     }
-    for stream in shared
-        .streams
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .drain(..)
-    {
+    for stream in shared.streams.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
         let _ = stream.shutdown(Shutdown::Both);
     }
     for thread in threads {

@@ -32,9 +32,8 @@ impl RedisServer {
                     rest = &rest[end..];
                     continue;
                 }
-                let length = resp::request_length(rest).map_err(|_| {
-                    io::Error::other(format!("{} is not a list of commands", file.display()))
-                })?;
+                let length = resp::request_length(rest)
+                    .map_err(|_| io::Error::other(format!("{} is not a list of commands", file.display())))?;
                 let Some(length) = length else { break };
                 let words = resp::arguments(&rest[..length]);
                 commands.push(

@@ -83,18 +83,14 @@ impl RedisServer {
     ///
     /// If there is no connection after ten seconds of real time.
     pub async fn connection_for_db(&self, database: u32) -> MultiplexedConnection {
-        let client =
-            Client::open(self.url_for_db(database)).expect("the server's address is valid");
+        let client = Client::open(self.url_for_db(database)).expect("the server's address is valid");
         let config = AsyncConnectionConfig::new()
             .set_response_timeout(None)
             .set_connection_timeout(None);
-        real_time::timeout(
-            LOOK_LIMIT,
-            client.get_multiplexed_async_connection_with_config(&config),
-        )
-        .await
-        .unwrap_or_else(|elapsed| panic!("connecting to {}: {elapsed}", self.address()))
-        .unwrap_or_else(|error| panic!("connecting to {}: {error}", self.address()))
+        real_time::timeout(LOOK_LIMIT, client.get_multiplexed_async_connection_with_config(&config))
+            .await
+            .unwrap_or_else(|elapsed| panic!("connecting to {}: {elapsed}", self.address()))
+            .unwrap_or_else(|error| panic!("connecting to {}: {error}", self.address()))
     }
 
     /// Runs one command on a fresh connection.

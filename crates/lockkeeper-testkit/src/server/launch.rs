@@ -37,11 +37,8 @@ impl From<io::Error> for Failure {
 }
 
 pub(super) fn first_start(builder: ServerBuilder) -> io::Result<RedisServer> {
-    let version = ServerVersion::of_binary(&builder.binary)
-        .map_err(|error| missing(&builder.binary, error))?;
-    let folder = tempfile::Builder::new()
-        .prefix("lockkeeper-server-")
-        .tempdir()?;
+    let version = ServerVersion::of_binary(&builder.binary).map_err(|error| missing(&builder.binary, error))?;
+    let folder = tempfile::Builder::new().prefix("lockkeeper-server-").tempdir()?;
     for _ in 0..PORTS {
         let address = free_address()?;
         write_configuration(&builder, version, folder.path(), address)?;
@@ -154,21 +151,14 @@ fn launch(builder: &ServerBuilder, folder: &Path) -> Result<Running, Failure> {
         .spawn()
         .map_err(|error| missing(&builder.binary, error))?;
     let watchdog = Watchdog::over(&child, Some(folder));
-    let mut running = Running {
-        child,
-        watchdog: None,
-    };
+    let mut running = Running { child, watchdog: None };
     running.watchdog = Some(watchdog?);
     wait_for_answer(&mut running.child, builder.password.as_deref(), folder)?;
     Ok(running)
 }
 
 /// Asks over the unix socket, which is surely this server's and opens only after the port is bound.
-fn wait_for_answer(
-    child: &mut Child,
-    password: Option<&str>,
-    folder: &Path,
-) -> Result<(), Failure> {
+fn wait_for_answer(child: &mut Child, password: Option<&str>, folder: &Path) -> Result<(), Failure> {
     let start = Instant::now();
     while start.elapsed() < START_LIMIT {
         if signal::has_ended(child) {
@@ -180,9 +170,7 @@ fn wait_for_answer(
             if let Some(stderr) = child.stderr.take() {
                 complaint = io::read_to_string(stderr).unwrap_or_default();
             }
-            return Err(
-                io::Error::other(format!("the server did not start:\n{complaint}{log}")).into(),
-            );
+            return Err(io::Error::other(format!("the server did not start:\n{complaint}{log}")).into());
         }
         if answers(&socket_path(folder), password) {
             return Ok(());
@@ -202,11 +190,7 @@ fn answers(socket: &Path, password: Option<&str>) -> bool {
         let stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
         let mut lines = BufReader::new(&stream).lines();
-        let mut next = || {
-            lines
-                .next()
-                .unwrap_or_else(|| Err(ErrorKind::UnexpectedEof.into()))
-        };
+        let mut next = || lines.next().unwrap_or_else(|| Err(ErrorKind::UnexpectedEof.into()));
         if let Some(password) = password {
             let request = format!("*2\r\n$4\r\nAUTH\r\n${}\r\n{password}\r\n", password.len());
             (&stream).write_all(request.as_bytes())?;

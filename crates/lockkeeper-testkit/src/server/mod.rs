@@ -119,11 +119,7 @@ impl RedisServer {
     pub fn unix_url(&self) -> String {
         let socket = launch::socket_path(self.folder.path());
         match &self.builder.password {
-            Some(password) => format!(
-                "redis+unix://{}?pass={}",
-                socket.display(),
-                percent_encoded(password)
-            ),
+            Some(password) => format!("redis+unix://{}?pass={}", socket.display(), percent_encoded(password)),
             None => format!("redis+unix://{}", socket.display()),
         }
     }
@@ -141,11 +137,7 @@ impl RedisServer {
     /// If the server is not running.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.running()
-            .as_ref()
-            .expect("the server is not running")
-            .child
-            .id()
+        self.running().as_ref().expect("the server is not running").child.id()
     }
 
     /// Whether the process lives (a frozen one does).
@@ -188,13 +180,7 @@ impl RedisServer {
     ///
     /// If the server is not running.
     pub fn freeze(&self) {
-        signal::freeze(
-            &self
-                .running()
-                .as_ref()
-                .expect("the server is not running")
-                .child,
-        );
+        signal::freeze(&self.running().as_ref().expect("the server is not running").child);
     }
 
     /// Lets a frozen process go on (`SIGCONT`); it then serves what has piled up.
@@ -203,13 +189,7 @@ impl RedisServer {
     ///
     /// If the server is not running.
     pub fn thaw(&self) {
-        signal::thaw(
-            &self
-                .running()
-                .as_ref()
-                .expect("the server is not running")
-                .child,
-        );
+        signal::thaw(&self.running().as_ref().expect("the server is not running").child);
     }
 
     /// Kills the server if it runs and starts it on the same port with the data of its append-only file.
@@ -235,8 +215,7 @@ impl RedisServer {
     #[track_caller]
     pub fn restart_empty(&self) {
         self.kill();
-        self.remove_data()
-            .expect("the server's data can be removed");
+        self.remove_data().expect("the server's data can be removed");
         self.start_again();
     }
 

@@ -57,23 +57,14 @@ impl ServerVersion {
     /// Reads a line like `Redis server v=7.0.15 sha=00000000:0 ..`.
     #[must_use]
     pub fn parse(line: &str) -> Option<Self> {
-        let kind = match line
-            .split_whitespace()
-            .next()?
-            .to_ascii_lowercase()
-            .as_str()
-        {
+        let kind = match line.split_whitespace().next()?.to_ascii_lowercase().as_str() {
             "redis" => ServerKind::Redis,
             "valkey" => ServerKind::Valkey,
             _ => return None,
         };
-        let text = line
-            .split_whitespace()
-            .find_map(|word| word.strip_prefix("v="))?;
+        let text = line.split_whitespace().find_map(|word| word.strip_prefix("v="))?;
         let mut numbers = text.split('.').map(|number| {
-            let digits = number
-                .find(|c: char| !c.is_ascii_digit())
-                .unwrap_or(number.len());
+            let digits = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
             number[..digits].parse::<u32>().ok()
         });
         Some(Self {
@@ -105,10 +96,6 @@ impl ServerVersion {
 
 impl fmt::Display for ServerVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} {}.{}.{}",
-            self.kind, self.major, self.minor, self.patch
-        )
+        write!(f, "{:?} {}.{}.{}", self.kind, self.major, self.minor, self.patch)
     }
 }

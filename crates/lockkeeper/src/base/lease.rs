@@ -117,6 +117,11 @@ impl Terms {
         self.lease.duration.saturating_sub(self.kept_back)
     }
 
+    /// The time kept back at the end of the lease so that work which is being stopped can end.
+    pub(crate) fn effective_margin(&self) -> Duration {
+        self.kept_back.saturating_sub(drift(self.lease.duration))
+    }
+
     /// The time between two renewals.
     pub(crate) fn renewal_period(&self) -> Duration {
         self.lease.duration / 3

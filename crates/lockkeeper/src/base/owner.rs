@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct Owner(Arc<str>);
 
 impl Owner {
+    #[cfg(test)]
     pub(crate) fn from_text(text: &str) -> Self {
         Self(text.into())
     }

@@ -10,6 +10,9 @@ mod step;
 pub(crate) mod embedded;
 pub(crate) mod redis;
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;

@@ -83,9 +83,12 @@ impl Channel {
 /// The channels in use, counted by their subscriptions. Shared by the engines; `on_first` and `on_last` tell the engine
 /// when to subscribe and when to unsubscribe.
 pub(crate) struct SignalTable {
-    channels: Mutex<HashMap<Arc<str>, (Arc<Channel>, usize)>>,
+    channels: Mutex<HashMap<Arc<str>, InUse>>,
     listener: Box<dyn Fn(SignalChange) + Send + Sync>,
 }
+
+/// A channel with the number of its subscriptions.
+type InUse = (Arc<Channel>, usize);
 
 /// A channel came into use or went out of use. Reported under the table's lock, in order.
 #[derive(Debug)]
@@ -133,12 +136,6 @@ impl SignalTable {
         drop(channels);
         channel.signal();
         users as u64
-    }
-
-    /// Every channel in use.
-    pub(crate) fn all(&self) -> Vec<Arc<Channel>> {
-        let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
-        channels.values().map(|(channel, _)| Arc::clone(channel)).collect()
     }
 
     fn unsubscribe(&self, name: &Arc<str>) {

@@ -150,7 +150,7 @@ impl KeeperBuilder {
         self.open(config).await
     }
 
-    /// Connects with the address, credentials and TLS settings of a client of your own.
+    /// Connects with the address and the credentials of a client of your own.
     ///
     /// # Errors
     /// Those of [`Keeper::connect`].
@@ -169,7 +169,11 @@ impl KeeperBuilder {
         })?;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let engine = RedisEngine::connect(config, clock, executor.handle().clone()).await?;
-        let core = Core::new(engine, executor, self.settings);
+        let optimistic = engine.updates().clone();
+        let mut core = Core::new(engine, executor, self.settings);
+        if let Some(core) = Arc::get_mut(&mut core) {
+            core.optimistic = Some(optimistic);
+        }
         core.executor.spawn(Arc::clone(&core.renewal).drive());
         Ok(Keeper::on(core, self.flush))
     }

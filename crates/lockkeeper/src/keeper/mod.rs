@@ -9,6 +9,7 @@ pub use closing::CloseReport;
 pub use inspection::{Holder, Inspection};
 
 use crate::engine::embedded::EmbeddedEngine;
+use crate::engine::redis::optimistic::Updates;
 use crate::error::Error;
 use crate::object::mutex::Mutex;
 use crate::object::scope::Scope;
@@ -138,6 +139,12 @@ impl Keeper {
     /// ```
     pub async fn scope<T>(&self, work: impl AsyncFnOnce(&Scope) -> T) -> T {
         work(&Scope::new()).await
+    }
+
+    /// Optimistic updates of keys on this keeper's server; `None` on the embedded engine, which keeps nothing but locks.
+    #[must_use]
+    pub fn optimistic(&self) -> Option<Updates> {
+        self.core.optimistic.clone()
     }
 
     /// How many requests this keeper has sent to its server so far, or steps to its embedded engine.

@@ -61,6 +61,16 @@ impl HoldHandle {
         self.hold.state_here(self.core.now())
     }
 
+    /// How long after the deadline the key stays on the server at least: the time in which work that is being stopped must
+    /// have ended. Zero if the server said that the hold is gone.
+    #[must_use]
+    pub fn margin(&self) -> Duration {
+        match self.state() {
+            HoldState::Lost(LossReason::GoneOnServer) => Duration::ZERO,
+            _ => self.hold.terms.effective_margin(),
+        }
+    }
+
     /// Ends when the hold is lost, with the reason, and no later than the deadline. Stays pending for ever if the lock is
     /// given up in the normal way. Cancel safe: dropping it changes nothing.
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {

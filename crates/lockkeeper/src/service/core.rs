@@ -12,6 +12,7 @@ use crate::base::clock::{Clock, Moment};
 use crate::base::name::Name;
 use crate::base::owner::OwnerSource;
 use crate::engine::embedded::EmbeddedEngine;
+use crate::engine::redis::optimistic::Updates;
 use crate::engine::{Engine, Layout, MutexTarget};
 use crate::error::Error;
 
@@ -29,6 +30,8 @@ pub(crate) struct Core {
     closed: AtomicBool,
     /// The embedded engine, if it is one: others may share it.
     pub(crate) embedded: Option<Arc<EmbeddedEngine>>,
+    /// What Redis offers beside locks, if the engine is on it.
+    pub(crate) optimistic: Option<Updates>,
 }
 
 /// The limits of a keeper.
@@ -97,6 +100,7 @@ impl Core {
             queues: Mutex::default(),
             closed: AtomicBool::new(false),
             embedded: None,
+            optimistic: None,
             engine,
         })
     }

@@ -1,19 +1,15 @@
 //! What is known of a name, of whatever kind it is. Changes nothing.
 
+use std::collections::BTreeMap;
+
 use super::keyspace::{Keyspace, Now, Value};
 use super::{mutex, token};
 use crate::base::name::Name;
 use crate::engine::{Holder, Inspection, Layout, MutexTarget};
 
-/// The word for a lock of either layout.
-const MUTEX: &str = "mutex";
-
 pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspection {
     let target = MutexTarget::new(Layout::default(), name.clone());
-    let token = token::recorded(keyspace, now, &target)
-        .ok()
-        .flatten()
-        .map(|record| record.last);
+    let token = token::last_known(keyspace, now, &target);
     let Some(entry) = keyspace.get(name.as_str(), now) else {
         return Inspection {
             token,
@@ -22,22 +18,20 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
     };
     let time_left = entry.time_left(now);
     let (kind, layout, holders) = match &entry.value {
-        Value::Hash(fields) if !fields.contains_key("mode") => {
-            let holders = fields.iter().map(|(owner, holds)| Holder {
-                owner: owner.clone(),
-                holds: holds.parse().unwrap_or(0),
-                time_left,
-            });
-            (MUTEX, Some(Layout::Redisson), holders.collect())
-        }
+        Value::Text(text) if entry.expiry.is_none() && is_number(text) => ("counter", None, Vec::new()),
         Value::Text(owner) => {
             let holder = Holder {
                 owner: owner.clone(),
                 holds: 1,
                 time_left,
             };
-            (MUTEX, Some(Layout::Plain), vec![holder])
+            ("mutex", Some(Layout::Plain), vec![holder])
         }
+        Value::Hash(fields) => match holders(fields, time_left) {
+            Some(holders) if fields.contains_key("mode") => ("rwlock", Some(Layout::Redisson), holders),
+            Some(holders) => ("mutex", Some(Layout::Redisson), holders),
+            None => ("hash", None, Vec::new()),
+        },
         other => (mutex::kind(other), None, Vec::new()),
     };
     Inspection {
@@ -46,4 +40,22 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         holders,
         token,
     }
+}
+
+/// Redisson's semaphores and latches are numbers that stay. One that ends is somebody's hand-written lock.
+fn is_number(text: &str) -> bool {
+    text.parse::<i64>().is_ok()
+}
+
+/// Every field but the mode is an owner with a count; `None` if one is not, and so it is no lock.
+fn holders(fields: &BTreeMap<String, String>, time_left: Option<u64>) -> Option<Vec<Holder>> {
+    let owners = fields.iter().filter(|(owner, _)| *owner != "mode");
+    let holders = owners.map(|(owner, holds)| {
+        Some(Holder {
+            owner: owner.clone(),
+            holds: holds.parse().ok()?,
+            time_left,
+        })
+    });
+    holders.collect()
 }

@@ -11,6 +11,9 @@ mod mutex;
 mod timeline;
 mod token;
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -203,8 +206,11 @@ impl Engine for EmbeddedEngine {
 
     fn settle(&self) -> Moment {
         let now = Moment::of(&*self.clock);
-        self.timeline.advance_to(now, self);
-        now
+        if self.timeline.advance_to(now, self) {
+            now
+        } else {
+            self.state().reached
+        }
     }
 
     fn round_trips(&self) -> u64 {

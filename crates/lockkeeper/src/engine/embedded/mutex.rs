@@ -100,11 +100,21 @@ pub(super) fn release(
     target: &MutexTarget,
     owner: &Owner,
 ) -> Result<bool, StepError> {
-    let ours = matches!(hold(keyspace, now, target, Some(owner))?, Hold::Ours(_));
-    if ours {
+    let Hold::Ours(entry) = hold(keyspace, now, target, Some(owner))? else {
+        return Ok(false);
+    };
+    // A hash ends with its last field; only a stranger's hand puts a second one there.
+    let others = match &mut entry.value {
+        Value::Hash(fields) => {
+            fields.remove(owner.as_str());
+            !fields.is_empty()
+        }
+        _ => false,
+    };
+    if !others {
         keyspace.remove(target.name.as_str());
     }
-    Ok(ours)
+    Ok(true)
 }
 
 /// Frees the mutex whoever holds it; tells whether there was one. The token's record stays, so tokens go on rising.

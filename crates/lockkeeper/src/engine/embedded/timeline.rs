@@ -16,8 +16,8 @@ pub(crate) trait Participant: fmt::Debug + Send + Sync {
     /// [`EmbeddedEngine::expect`], after this function already knows.
     fn next_due(&self) -> Option<Moment>;
 
-    /// Does what is due at `at`, using [`EmbeddedEngine::perform_at`] with this moment. Afterwards
-    /// [`next_due`](Self::next_due) must be later than `at`, else it has to wait until somebody looks again.
+    /// Does what is due at `at`, or a part of it, using [`EmbeddedEngine::perform_at`] with this moment. It is called
+    /// again while [`next_due`](Self::next_due) is not later, though not for ever.
     ///
     /// It runs in whatever thread looked. Take no lock here that may be held while the engine is called.
     fn run_due(&self, at: Moment, engine: &EmbeddedEngine);
@@ -26,6 +26,9 @@ pub(crate) trait Participant: fmt::Debug + Send + Sync {
 /// How many due moments are run through in one go. That is months of a single renewed hold; what is left is run through
 /// by whoever looks next, and until then the state stays at the moment that was reached.
 const MOST_ROUNDS: usize = 1_000_000;
+
+/// How often a participant may be called at one moment before it must wait until somebody looks again.
+const MOST_ROUNDS_AT_ONCE: usize = 10_000;
 
 /// How long one thread waits for another that is running what is due. It ends long before in any sound use; the limit
 /// turns a forbidden lock order into a delay.
@@ -79,6 +82,7 @@ impl Timeline {
             return true;
         }
         let mut participants = self.present();
+        let (mut moment, mut rounds_at_once) = (None, 0);
         for _ in 0..MOST_ROUNDS {
             let due = participants
                 .iter()
@@ -90,8 +94,11 @@ impl Timeline {
             };
             let at = engine.reach(due);
             participants[index].run_due(at, engine);
-            if participants[index].next_due().is_some_and(|due| due <= at) {
-                // It got nowhere: others shall not wait for it.
+            rounds_at_once = if moment == Some(at) { rounds_at_once + 1 } else { 1 };
+            moment = Some(at);
+            let still_due = participants[index].next_due().is_some_and(|due| due <= at);
+            if still_due && rounds_at_once > MOST_ROUNDS_AT_ONCE {
+                // It gets nowhere: others shall not wait for it.
                 participants.swap_remove(index);
             }
         }

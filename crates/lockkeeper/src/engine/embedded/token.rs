@@ -16,7 +16,7 @@ const RECORD_OUTLIVES_LEASE: u64 = 10 * 60 * 1000;
 /// Our own record of a name's tokens: the last one, and the block that the present owner was given.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct TokenRecord {
-    pub(super) last: u64,
+    last: u64,
     owner: Owner,
     block: Block,
 }
@@ -93,8 +93,15 @@ pub(super) fn refresh(keyspace: &mut Keyspace, now: Now, target: &MutexTarget, l
     }
 }
 
+/// The last token that either key tells of, if one does.
+pub(super) fn last_known(keyspace: &mut Keyspace, now: Now, target: &MutexTarget) -> Option<u64> {
+    let recorded = recorded(keyspace, now, target).ok().flatten().map(|record| record.last);
+    let peer = peer_token(keyspace, now, target).ok().flatten();
+    recorded.max(peer)
+}
+
 /// The record of the last token, if there is one.
-pub(super) fn recorded<'a>(
+fn recorded<'a>(
     keyspace: &'a mut Keyspace,
     now: Now,
     target: &MutexTarget,
@@ -110,7 +117,7 @@ pub(super) fn recorded<'a>(
 fn peer_token(keyspace: &mut Keyspace, now: Now, target: &MutexTarget) -> Result<Option<u64>, StepError> {
     match keyspace.get(&target.peer_token_key, now).map(|entry| &entry.value) {
         None => Ok(None),
-        Some(Value::Text(digits)) => match digits.parse() {
+        Some(Value::Text(digits)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => match digits.parse() {
             Ok(token) if token < END => Ok(Some(token)),
             _ => Err(exhausted(target)),
         },

@@ -27,7 +27,7 @@ pub(super) async fn inspect(link: &Arc<Link>, name: Name, until: Instant) -> Res
     .map_err(|failure| failure.error)
 }
 
-fn inspect_call(name: Name) -> Cmd {
+pub(super) fn inspect_call(name: Name) -> Cmd {
     let target = MutexTarget::new(Layout::default(), name);
     let name = target.name.as_str();
     let mut command = script::INSPECT.call(3, 1, 3 * name.len() + 64);
@@ -48,7 +48,8 @@ fn read(rest: &[Value]) -> Option<Inspection> {
         ("none", _) => ("", None, Vec::new()),
         ("string", [content]) => {
             let owner = any_text(content);
-            if owner.parse::<i64>().is_ok() {
+            // Redisson's semaphores and latches are numbers that stay. One that ends is somebody's hand-written lock.
+            if left.is_none() && owner.parse::<i64>().is_ok() {
                 ("counter", None, Vec::new())
             } else {
                 let holder = Holder {
@@ -93,7 +94,13 @@ fn hash(fields: &Value, time_left: Option<u64>) -> Option<(&'static str, Option<
     Some((kind, Some(Layout::Redisson), holders))
 }
 
-/// The number at the beginning of a record or of Redisson's token; `None` where there is none.
+/// The number at the beginning of a record or of Redisson's token; `None` where there is none, or none below 2^53.
 fn last_token(value: &Value) -> Option<u64> {
-    text(value)?.split(' ').next()?.parse().ok()
+    let number = text(value)?.split(' ').next()?;
+    let is_plain = number.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain
+        .then_some(number)?
+        .parse()
+        .ok()
+        .filter(|token| *token < 1 << 53)
 }

@@ -12,6 +12,7 @@ mod link;
 mod mutex;
 mod node;
 mod offset;
+pub(crate) mod optimistic;
 mod refusal;
 mod renewal;
 mod reply;
@@ -43,6 +44,7 @@ pub(crate) struct RedisEngine {
     node: Arc<Node>,
     lanes: Arc<Lanes>,
     signals: Arc<SignalTable>,
+    updates: optimistic::Updates,
 }
 
 impl RedisEngine {
@@ -67,8 +69,17 @@ impl RedisEngine {
             Ok(Err(error)) => return Err(connecting_error(error)),
             Err(_) => return Err(connecting_error(keeper_ended())),
         }
-        let signals = signals::start(&node, &keeper);
-        Ok(Arc::new(Self { node, lanes, signals }))
+        Ok(Arc::new(Self {
+            signals: signals::start(&node, &keeper),
+            updates: optimistic::Updates::new(&node, &keeper),
+            node,
+            lanes,
+        }))
+    }
+
+    /// Optimistic updates on this server.
+    pub(crate) fn updates(&self) -> &optimistic::Updates {
+        &self.updates
     }
 
     /// What it was made with.

@@ -102,7 +102,7 @@ async fn renew_batch(session: &Session, entries: &[Renew], batch: &[usize], unti
 async fn renew_once(session: &Session, entries: &[Renew], batch: &[usize], until: Instant) -> Result<Told, StepError> {
     let sent = session.node().now();
     let window = Window::of(session, sent, until);
-    let (script, command) = renew_call(entries, batch, window, session.features().conditional_expiry);
+    let (script, command) = renew_call(entries, batch, window);
     let tickets: Vec<_> = batch
         .iter()
         .map(|place| entries[*place].copies.sending(sent, window.use_by))
@@ -140,7 +140,7 @@ fn read(session: &Session, value: &Value, entries: usize, sent: Moment) -> Resul
     }
 }
 
-fn renew_call(entries: &[Renew], batch: &[usize], window: Window, conditional: bool) -> (&'static Script, Cmd) {
+pub(super) fn renew_call(entries: &[Renew], batch: &[usize], window: Window) -> (&'static Script, Cmd) {
     let terms = Terms::of(&entries[batch[0]]);
     let script = if terms.plain {
         &*script::PLAIN_RENEW
@@ -149,7 +149,7 @@ fn renew_call(entries: &[Renew], batch: &[usize], window: Window, conditional: b
     };
     let batched = || batch.iter().map(|place| &entries[*place]);
     let records = batched().filter(|entry| entry.refresh_token).count();
-    let mut command = script.call(batch.len() + records, 6 + batch.len(), batch.len() * 96);
+    let mut command = script.call(batch.len() + records, 5 + batch.len(), batch.len() * 96);
     for entry in batched() {
         command.arg(entry.target.name.as_str());
     }
@@ -159,7 +159,6 @@ fn renew_call(entries: &[Renew], batch: &[usize], window: Window, conditional: b
     command
         .arg(window.use_by)
         .arg(window.limit)
-        .arg(u8::from(conditional))
         .arg(terms.lease)
         .arg(terms.longest)
         .arg(record_life(terms.lease));

@@ -86,3 +86,7 @@ scripts! {
     PLAIN_FORCE_RELEASE = "plain/force_release";
     INSPECT = "inspect";
 }
+
+#[cfg(test)]
+#[path = "script_tests.rs"]
+mod tests;

@@ -12,7 +12,7 @@ use super::offset::ServerOffset;
 use super::refusal::{broken, not_connected, server_refused, too_old};
 use super::reply::time_reply;
 use super::script::Script;
-use super::version::{Features, features};
+use super::version::check;
 use crate::base::clock::Moment;
 use crate::engine::{Cause, StepError};
 use crate::error::{Effect, Refusal};
@@ -29,7 +29,6 @@ pub(super) struct Session {
     node: Arc<Node>,
     connection: MultiplexedConnection,
     offset: ServerOffset,
-    features: Features,
     closed: Arc<AtomicBool>,
     /// When the oldest request was sent since the server was last heard, in nanoseconds; 0 if none was.
     asked: AtomicU64,
@@ -103,14 +102,13 @@ impl Session {
                 });
             }
         }
-        let features = features(hello).map_err(|told| StepError::none(too_old(&told)))?;
+        check(hello).map_err(|told| StepError::none(too_old(&told)))?;
         let server_time = time_reply(time)
             .ok_or_else(|| StepError::none(Cause::Unreachable("the server's time was not understood".to_owned())))?;
         Ok(Self {
             node: Arc::clone(node),
             connection,
             offset: ServerOffset::new(server_time, sent, received),
-            features,
             closed,
             asked: AtomicU64::new(0),
             unanswered: AtomicU32::new(0),
@@ -123,10 +121,6 @@ impl Session {
 
     pub(super) fn offset(&self) -> &ServerOffset {
         &self.offset
-    }
-
-    pub(super) fn features(&self) -> Features {
-        self.features
     }
 
     /// Whether it is broken, its runtime ended, or it was silent for too long.

@@ -1,25 +1,17 @@
 use redis::Value;
 
-/// What a server can do, as far as it matters here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Features {
-    /// `PEXPIRE .. GT`.
-    pub(super) conditional_expiry: bool,
-}
-
-/// Reads the answer to `HELLO 3`. `Err` tells what the server is, if it is too old or cannot be recognized.
-pub(super) fn features(hello: &Value) -> Result<Features, String> {
+/// Checks the answer to `HELLO 3`. `Err` tells what the server is, if it is too old or cannot be recognized.
+pub(super) fn check(hello: &Value) -> Result<(), String> {
     let server = text(hello, "server").unwrap_or("a server of an unknown kind");
     let version = text(hello, "version").unwrap_or("unknown");
-    let told = || format!("{server} {version} is too old: Redis 6.2 or Valkey 7.2 is needed");
-    let number = number(version).ok_or_else(told)?;
     // Valkey began with 7.2.
-    if number < (6, 2) {
-        return Err(told());
+    if number(version).is_some_and(|number| number >= (6, 2)) {
+        Ok(())
+    } else {
+        Err(format!(
+            "{server} {version} is too old: Redis 6.2 or Valkey 7.2 is needed"
+        ))
     }
-    Ok(Features {
-        conditional_expiry: number >= (7, 0),
-    })
 }
 
 fn text<'a>(hello: &'a Value, wanted: &str) -> Option<&'a str> {
@@ -27,7 +19,6 @@ fn text<'a>(hello: &'a Value, wanted: &str) -> Option<&'a str> {
         (Value::BulkString(key), Value::BulkString(value)) if key == wanted.as_bytes() => {
             std::str::from_utf8(value).ok()
         }
-        (Value::SimpleString(key), Value::SimpleString(value)) if key == wanted => Some(value),
         _ => None,
     })
 }
@@ -54,25 +45,20 @@ mod tests {
 
     #[test]
     fn old_servers_are_told_apart() {
-        for (server, version, conditional_expiry) in [
-            ("redis", "6.2.0", Some(false)),
-            ("redis", "7.0.15", Some(true)),
-            ("redis", "10.1.2", Some(true)),
-            ("valkey", "7.2.5", Some(true)),
-            ("valkey", "8.1.0-rc1", Some(true)),
-            ("redis", "6.0.16", None),
-            ("redis", "5.0.7", None),
-            ("redis", "what", None),
+        for (server, version, enough) in [
+            ("redis", "6.2.0", true),
+            ("redis", "7.0.15", true),
+            ("redis", "10.1.2", true),
+            ("valkey", "7.2.5", true),
+            ("valkey", "8.1.0-rc1", true),
+            ("redis", "6.0.16", false),
+            ("redis", "5.0.7", false),
+            ("redis", "what", false),
         ] {
-            let found = features(&hello(server, version)).ok();
-            assert_eq!(
-                found.map(|features| features.conditional_expiry),
-                conditional_expiry,
-                "{server} {version}"
-            );
+            assert_eq!(check(&hello(server, version)).is_ok(), enough, "{server} {version}");
         }
-        let told = features(&hello("redis", "6.0.16")).unwrap_err();
+        let told = check(&hello("redis", "6.0.16")).unwrap_err();
         assert_eq!(told, "redis 6.0.16 is too old: Redis 6.2 or Valkey 7.2 is needed");
-        assert!(features(&Value::Nil).is_err());
+        assert!(check(&Value::Nil).is_err());
     }
 }

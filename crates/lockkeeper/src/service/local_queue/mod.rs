@@ -288,14 +288,6 @@ impl LocalQueue {
             time_left,
         }
     }
-
-    /// The hold that this process has now, if any.
-    pub(crate) fn current_hold(&self) -> Option<Arc<Hold>> {
-        match &self.lock().phase {
-            Phase::Held { hold, .. } => Some(Arc::clone(hold)),
-            _ => None,
-        }
-    }
 }
 
 impl Drop for LocalQueue {

@@ -1,6 +1,6 @@
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use super::waiter::Waiter;
 use super::{LocalQueue, Phase, State, Turn, Yielding};
@@ -213,7 +213,7 @@ impl LocalQueue {
         if self.core.engine.is_immediate() {
             // Every step answers at once, so the work is done within one poll, and needs no runtime for it.
             let mut work = Box::pin(work);
-            if let Poll::Pending = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
                 self.core.executor.spawn(work);
             }
         } else {
@@ -334,7 +334,7 @@ impl Releasing<'_> {
                     background.released(serial, first);
                     if let Some(tell) = tell.take() {
                         // Nobody listens any more if the caller has gone.
-                        drop(tell.send(first));
+                        let _ = tell.send(first);
                     }
                 })
                 .await;

@@ -1,6 +1,16 @@
 //! The engine against real servers.
 
+mod connecting;
+mod lanes;
+mod late;
 mod layout;
+mod optimistic;
+mod refusals;
+mod renewal;
+mod scripts;
+mod signals;
+mod tokens;
+mod unknown;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,7 +102,11 @@ impl Stage {
     }
 
     async fn acquire(&self, acquire: &Acquire) -> Result<Acquired, StepError> {
-        let answer = self.perform(Step::Acquire(acquire.clone())).await?;
+        self.acquire_on(Lane::Foreground, acquire.clone()).await
+    }
+
+    async fn acquire_on(&self, lane: Lane, acquire: Acquire) -> Result<Acquired, StepError> {
+        let answer = self.engine.perform(lane, Step::Acquire(acquire), LIMIT).await?;
         match answer.reply {
             Reply::Acquired(acquired) => Ok(acquired),
             other => panic!("{other:?}"),

@@ -23,9 +23,9 @@
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
-local use_by, limit = tonumber(ARGV[5]), tonumber(ARGV[6])
-local lease, life, size = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-if not (use_by and limit and lease and life and size and lease >= 1 and life >= 1 and size >= 1) then
+-- Arithmetic turns texts into numbers, and raises an error where there is none.
+local lease, life, size, use_by, limit = ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0, ARGV[5] + 0, ARGV[6] + 0
+if lease < 1 or life < 1 or size < 1 then
   return redis.error_reply('ERR bad arguments')
 end
 if now > use_by or use_by > now + 2 * limit then
@@ -84,14 +84,17 @@ if peer then
   last = math.max(last, tonumber(peer))
 end
 local first = math.max(last + 1, now)
-last = first + (size - 1) -- in this order: 2^53 + 1 is 2^53 here
+-- Grouped so that every number on the way is exact.
+last = first + (size - 1)
 if last >= 9007199254740992 then
   return redis.error_reply(exhausted)
 end
 
-call('SET', KEYS[2], string.format('%.0f %.0f %s %s', last, first, ARGV[4], owner), 'PX', ARGV[3])
+local last_text = string.format('%.0f', last)
+local first_text = size == 1 and last_text or string.format('%.0f', first)
+call('SET', KEYS[2], last_text .. ' ' .. first_text .. ' ' .. ARGV[4] .. ' ' .. owner, 'PX', ARGV[3])
 if peer then
-  call('SET', KEYS[3], string.format('%.0f', last), 'KEEPTTL')
+  call('SET', KEYS[3], last_text, 'KEEPTTL')
 end
 if not ours then
   call('HSET', KEYS[1], owner, '1')

@@ -1,0 +1,137 @@
+//! The embedded engine is the specification: the same random steps run on it and on a real Redis, and every reply and at
+//! times the whole state is compared.
+//!
+//! `LOCKKEEPER_SEED` repeats a run, `LOCKKEEPER_STEPS` sets its length.
+
+mod moves;
+mod sides;
+mod tally;
+mod walk;
+
+use std::fmt::Debug;
+use std::str::FromStr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lockkeeper_testkit::RedisServer;
+
+use self::moves::Moves;
+use self::tally::Tally;
+use self::walk::{Disagreement, Walk};
+use crate::engine::Step;
+
+const STEPS: u64 = 100_000;
+
+const WALKS: u32 = 4;
+
+/// Within so many steps each planted difference must show.
+const STEPS_TO_FIND: u64 = 5_000;
+
+fn setting<T: FromStr<Err: Debug>>(variable: &str) -> Option<T> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|error| panic!("{variable} is no number: {error:?}")),
+    )
+}
+
+fn seed() -> u64 {
+    let seed = setting("LOCKKEEPER_SEED").unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::from(now.subsec_nanos()) ^ now.as_secs()
+    });
+    println!("LOCKKEEPER_SEED={seed}");
+    seed
+}
+
+/// Walks so many steps; the embedded engine is given each step as `altered` leaves it. Walks with different numbers share
+/// a server without meeting.
+async fn walk(
+    server: &RedisServer,
+    number: u32,
+    seed: u64,
+    steps: u64,
+    altered: fn(&mut Step),
+) -> Result<Tally, Disagreement> {
+    let mut moves = Moves::new(number, seed.wrapping_add(number.into()));
+    let mut walk = Walk::begin(server, number, moves.targets(), altered).await;
+    for _ in 0..steps {
+        let next = moves.next();
+        walk.make(&next, &mut moves).await?;
+    }
+    walk.end().await
+}
+
+#[tokio::test]
+async fn both_engines_answer_alike() {
+    let (seed, steps) = (seed(), setting("LOCKKEEPER_STEPS").unwrap_or(STEPS));
+    let server = RedisServer::start();
+    // Several at once, so that the server need not wait for us nor we for it.
+    let walks = (0..WALKS).map(|number| walk(&server, number, seed, steps.div_ceil(WALKS.into()), |_| ()));
+    let outcomes = futures_util::future::try_join_all(walks).await;
+    let tallies = outcomes.unwrap_or_else(|disagreement| panic!("LOCKKEEPER_SEED={seed}\n{disagreement}"));
+    let tally = Tally::sum(tallies);
+    println!("{tally}");
+    tally.assert_it_saw_everything(steps);
+}
+
+/// What a script might do wrong, done to the embedded engine instead.
+const PLANTED: [(&str, fn(&mut Step)); 9] = [
+    ("a lease of a second more", |step| {
+        if let Step::Acquire(acquire) = step {
+            acquire.lease += 1000;
+        }
+    }),
+    ("a block of one more", |step| {
+        if let Step::Acquire(acquire) = step {
+            acquire.block += 1;
+        }
+    }),
+    ("a renewal that never cuts", |step| {
+        if let Step::Renew(entries) = step {
+            entries.iter_mut().for_each(|entry| entry.longest = 1_000_000);
+        }
+    }),
+    ("a renewal that lengthens too little", |step| {
+        if let Step::Renew(entries) = step {
+            entries.iter_mut().for_each(|entry| entry.lease /= 2);
+        }
+    }),
+    ("a renewal that forgets the record", |step| {
+        if let Step::Renew(entries) = step {
+            entries.iter_mut().for_each(|entry| entry.refresh_token = false);
+        }
+    }),
+    ("a renewal that forgets its last entry", |step| {
+        if let Step::Renew(entries) = step {
+            entries.pop();
+        }
+    }),
+    ("a renewal for anybody", |step| {
+        if let Step::Renew(entries) = step {
+            let owner = entries[0].owner.clone();
+            entries.iter_mut().for_each(|entry| entry.owner = owner.clone());
+        }
+    }),
+    ("a release by anybody", |step| {
+        if let Step::Release { target, .. } = step {
+            let target = target.clone();
+            *step = Step::ForceRelease { target };
+        }
+    }),
+    ("a forced release that frees nothing", |step| {
+        if let Step::ForceRelease { target } = step {
+            let name = target.name.clone();
+            *step = Step::Inspect { name };
+        }
+    }),
+];
+
+#[tokio::test]
+async fn every_planted_difference_is_found() {
+    let seed = seed();
+    let server = RedisServer::start();
+    for (difference, altered) in PLANTED {
+        let found = walk(&server, 0, seed, STEPS_TO_FIND, altered).await;
+        assert!(found.is_err(), "not found in {STEPS_TO_FIND} steps: {difference}");
+    }
+}

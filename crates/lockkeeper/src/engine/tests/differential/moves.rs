@@ -1,0 +1,280 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::base::name::Name;
+use crate::base::owner::Owner;
+use crate::engine::embedded::tests::Foreign;
+use crate::engine::{Acquire, Copies, Layout, MutexTarget, Renew, Step};
+
+/// What happens next on both sides.
+pub(super) enum Move {
+    Step(Step),
+    /// So much time passes.
+    Lapse(Duration),
+    /// Somebody else writes a key, for so many milliseconds or for ever.
+    Write {
+        key: String,
+        value: Foreign,
+        life: Option<u64>,
+    },
+    /// Somebody else removes a key.
+    Remove(String),
+    /// Nothing happens, and everything stored is compared.
+    LookAtAll,
+}
+
+impl fmt::Display for Move {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Step(step) => describe(step, f),
+            Self::Lapse(span) => write!(f, "lapse of {span:?}"),
+            Self::Write { key, value, life } => write!(f, "write {key:?} {value:?} life {life:?}"),
+            Self::Remove(key) => write!(f, "remove {key:?}"),
+            Self::LookAtAll => f.write_str("look at all"),
+        }
+    }
+}
+
+fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let of = |target: &MutexTarget, owner: &Owner| {
+        let owner = owner.as_str().rsplit(':').next().unwrap_or_default();
+        format!("{:?} {} by {owner}", target.layout, target.name)
+    };
+    match step {
+        Step::Acquire(step) => {
+            let (lease, block) = (step.lease, step.block);
+            write!(
+                f,
+                "acquire {}, lease {lease}, block {block}",
+                of(&step.target, &step.owner)
+            )
+        }
+        Step::Renew(entries) => {
+            f.write_str("renew")?;
+            entries.iter().try_for_each(|entry| {
+                let (lease, longest) = (entry.lease, entry.longest);
+                let record = if entry.refresh_token { " and record" } else { "" };
+                write!(
+                    f,
+                    " [{}, lease {lease} of {longest}{record}]",
+                    of(&entry.target, &entry.owner)
+                )
+            })
+        }
+        Step::Release { target, owner } => write!(f, "release {}", of(target, owner)),
+        Step::ForceRelease { target } => write!(f, "force {:?} {}", target.layout, target.name),
+        Step::Inspect { name } => write!(f, "inspect {name}"),
+    }
+}
+
+/// Few names and few owners, so that they meet.
+const NAMES: [&str; 5] = ["a", "order:1", "{orders}:42", "{orders}:43", "zwölf\r\n"];
+const OWNERS: u64 = 5;
+const LONGEST_LEASE: u64 = 60_000;
+const LARGEST_BLOCK: u32 = 4_000;
+
+/// Makes up moves, those that hit something more often than chance would.
+pub(super) struct Moves {
+    random: Rng,
+    targets: Vec<Arc<MutexTarget>>,
+    owners: Vec<Owner>,
+    /// Who was last granted which target.
+    granted: HashMap<usize, Owner>,
+}
+
+impl Moves {
+    /// The names are those of the walk with this number alone.
+    pub(super) fn new(walk: u32, seed: u64) -> Self {
+        let targets = NAMES.iter().flat_map(|name| {
+            [Layout::Redisson, Layout::Plain].map(|layout| {
+                let name = Name::new(&format!("{name}/{walk}")).expect("these are good names");
+                Arc::new(MutexTarget::new(layout, name))
+            })
+        });
+        let uuid = "3f1b2c4d-0000-4000-8000-00000000beef";
+        Self {
+            random: Rng::with_seed(seed),
+            targets: targets.collect(),
+            owners: (1..=OWNERS)
+                .map(|number| Owner::from_text(&format!("{uuid}:{number}")))
+                .collect(),
+            granted: HashMap::new(),
+        }
+    }
+
+    pub(super) fn targets(&self) -> &[Arc<MutexTarget>] {
+        &self.targets
+    }
+
+    /// Remembers who was granted what, to come back to it.
+    pub(super) fn note_granted(&mut self, target: &Arc<MutexTarget>, owner: &Owner) {
+        let index = self.targets.iter().position(|known| known == target);
+        self.granted
+            .insert(index.expect("only known targets are asked for"), owner.clone());
+    }
+
+    pub(super) fn next(&mut self) -> Move {
+        match self.random.u32(0..1000) {
+            0..400 => Move::Step(self.acquire()),
+            400..590 => Move::Step(self.release()),
+            590..760 => Move::Step(Step::Renew(self.renewals())),
+            760..800 => Move::Step(Step::ForceRelease {
+                target: self.target().1,
+            }),
+            800..860 => Move::Step(Step::Inspect {
+                name: self.target().1.name.clone(),
+            }),
+            860..910 => Move::Lapse(self.lapse()),
+            910..940 => self.write_name(),
+            940..955 => self.write_tokens(),
+            955..975 => Move::Remove(self.target().1.name.as_str().to_owned()),
+            975..995 => {
+                let target = self.target().1;
+                Move::Remove(if self.random.bool() {
+                    target.token_key.clone()
+                } else {
+                    target.peer_token_key.clone()
+                })
+            }
+            _ => Move::LookAtAll,
+        }
+    }
+
+    fn target(&mut self) -> (usize, Arc<MutexTarget>) {
+        let index = self.random.usize(0..self.targets.len());
+        (index, Arc::clone(&self.targets[index]))
+    }
+
+    fn owner(&mut self) -> Owner {
+        self.owners[self.random.usize(0..self.owners.len())].clone()
+    }
+
+    /// A target and, two times in three, the owner who probably holds it.
+    fn target_and_owner(&mut self) -> (Arc<MutexTarget>, Owner) {
+        let (index, target) = self.target();
+        let likely = self.granted.get(&index).filter(|_| self.random.u32(0..3) > 0).cloned();
+        let owner = likely.unwrap_or_else(|| self.owner());
+        (target, owner)
+    }
+
+    fn lease(&mut self) -> u64 {
+        self.random.u64(1_000..=LONGEST_LEASE)
+    }
+
+    fn acquire(&mut self) -> Step {
+        let (target, owner) = self.target_and_owner();
+        Step::Acquire(Acquire {
+            target,
+            owner,
+            lease: self.lease(),
+            block: if self.random.bool() {
+                1
+            } else {
+                self.random.u32(1..=LARGEST_BLOCK)
+            },
+            copies: Arc::new(Copies::new()),
+        })
+    }
+
+    fn release(&mut self) -> Step {
+        let (target, owner) = self.target_and_owner();
+        Step::Release { target, owner }
+    }
+
+    /// A batch that names no hold twice: what belongs together may be done in any order.
+    fn renewals(&mut self) -> Vec<Renew> {
+        let mut entries: Vec<Renew> = Vec::new();
+        for _ in 0..self.random.usize(1..=6) {
+            let (target, owner) = self.target_and_owner();
+            if entries
+                .iter()
+                .any(|entry| entry.target == target && entry.owner == owner)
+            {
+                continue;
+            }
+            let lease = self.lease();
+            entries.push(Renew {
+                target,
+                owner,
+                lease,
+                longest: lease + if self.random.bool() { 0 } else { self.lease() },
+                refresh_token: self.random.bool(),
+                copies: Arc::new(Copies::new()),
+            });
+        }
+        entries
+    }
+
+    /// Mostly within a lease, at times beyond the life of the token records.
+    fn lapse(&mut self) -> Duration {
+        let longest = [2_000, 20_000, 100_000, 800_000][self.random.usize(0..4)];
+        Duration::from_millis(self.random.u64(1..=longest))
+    }
+
+    fn life(&mut self) -> Option<u64> {
+        if self.random.u32(0..4) > 0 {
+            Some(self.lease())
+        } else {
+            None
+        }
+    }
+
+    /// Somebody else's lock, or something else altogether, or a plain lock of ours without its record.
+    fn write_name(&mut self) -> Move {
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let value = match self.random.u32(0..9) {
+            0 | 1 => Foreign::Text("a peer".to_owned()),
+            2 => Foreign::Text(self.owner().as_str().to_owned()),
+            3 => Foreign::Hash(vec![pair("a-java-service:17", "2")]),
+            4 => Foreign::Hash(vec![pair(self.owner().as_str(), "1")]),
+            5 => Foreign::Hash(vec![pair("mode", "read"), pair("a-java-service:17", "1")]),
+            6 => Foreign::Hash(vec![pair("colour", "blue")]),
+            7 => Foreign::Text(self.random.i64(-3..3).to_string()),
+            _ => Foreign::List,
+        };
+        Move::Write {
+            key: self.target().1.name.as_str().to_owned(),
+            value,
+            life: self.life(),
+        }
+    }
+
+    /// Redisson's token: below ours, far ahead, at the end, or none at all; or a record that is none.
+    fn write_tokens(&mut self) -> Move {
+        let target = self.target().1;
+        if self.random.u32(0..8) == 0 {
+            let value = if self.random.bool() {
+                Foreign::List
+            } else {
+                Foreign::Text("no record".to_owned())
+            };
+            return Move::Write {
+                key: target.token_key.clone(),
+                value,
+                life: Some(self.lease()),
+            };
+        }
+        let before_the_end = [3, 2 * u64::from(LARGEST_BLOCK)][self.random.usize(0..2)];
+        let near_the_end = (1_u64 << 53) - self.random.u64(0..before_the_end);
+        let value = match self.random.u32(0..8) {
+            0 | 1 => Foreign::Text(self.random.u64(0..1_000).to_string()),
+            2..=4 => Foreign::Text(
+                self.random
+                    .u64(4_000_000_000_000_000..5_000_000_000_000_000)
+                    .to_string(),
+            ),
+            4 | 5 => Foreign::Text(near_the_end.to_string()),
+            6 => Foreign::Text(["", "+5", "-5", "1e3", "18446744073709551616"][self.random.usize(0..5)].to_owned()),
+            _ => Foreign::List,
+        };
+        Move::Write {
+            key: target.peer_token_key.clone(),
+            value,
+            life: self.life(),
+        }
+    }
+}
