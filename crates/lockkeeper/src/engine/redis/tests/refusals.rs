@@ -157,6 +157,7 @@ fn user(without: &str, rest: &str) -> String {
         "set",
         "del",
         "pexpire",
+        "pexpireat",
         "pttl",
         "publish",
         "subscribe",
