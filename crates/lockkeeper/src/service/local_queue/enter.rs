@@ -380,6 +380,8 @@ impl LocalQueue {
         let waiter = Waiter::new(request.clone(), attempts);
         state.waiters.push_front(Arc::clone(&waiter));
         self.ensure_pump(state);
+        // A pump that others started is watching for the end of this attempt.
+        self.moved.notify_one();
         Ok(Alone::Queued(waiter))
     }
 
