@@ -376,6 +376,8 @@ impl LocalQueue {
         let waiter = Waiter::new(request.clone(), attempts);
         state.waiters.push_front(Arc::clone(&waiter));
         self.ensure_pump(state);
+        // If others came meanwhile, the pump is waiting for the end of this attempt.
+        self.moved.notify_one();
         Ok(Alone::Queued(waiter))
     }
 
