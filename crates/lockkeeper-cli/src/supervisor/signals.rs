@@ -80,6 +80,13 @@ impl Signals {
         self.read()
     }
 
+    /// Gives one back, to be the next again.
+    pub(super) fn put_back(&self, signal: Option<Signal>) {
+        if let Some(signal) = signal {
+            self.set_aside.borrow_mut().push_front(signal);
+        }
+    }
+
     fn read(&self) -> io::Result<Option<Signal>> {
         loop {
             match self.descriptor.read_signal() {

@@ -77,11 +77,15 @@ impl<'a, H: Hold> Watch<'a, H> {
         self.lend_terminal();
         self.launch.open_gate()?;
         loop {
-            while let Some(signal) = self.signals.next()? {
-                self.heed(signal)?;
-            }
+            let signal = self.signals.next()?;
             if self.has_ended()? {
+                // It came too late for the command, and is for whatever we do next.
+                self.signals.put_back(signal);
                 return Ok(());
+            }
+            if let Some(signal) = signal {
+                self.heed(signal)?;
+                continue;
             }
             self.waker.clear();
             self.follow_hold()?;

@@ -30,7 +30,7 @@ const FAMILY: &str = "trap '' TERM HUP INT; sleep 300 & sh -c 'sleep 300 & echo 
                       while [ ! -s deep ]; do sleep 0.01; done; echo $$ $! $(cat deep) >ready; wait";
 
 fn family(stage: &Stage) -> (Running, Vec<i32>) {
-    let mut running = stage.script(FAMILY);
+    let running = stage.script(FAMILY);
     let processes = stage.await_processes("ready");
     assert_eq!(processes.len(), 3);
     let supervisor = running.number();
@@ -44,7 +44,7 @@ fn await_end(processes: &[i32]) {
 
 fn killed_it_leaves_neither_child_nor_grandchild() {
     let stage = Stage::new(AMPLE, 100);
-    let (mut running, processes) = family(&stage);
+    let (running, processes) = family(&stage);
     let guardian = guardian(running.number()).expect("a guardian");
     running.signal(Signal::SIGKILL);
     await_end(&processes);
@@ -65,7 +65,7 @@ fn killed_with_its_group_it_leaves_nothing_either() {
 
 fn a_guardian_that_was_killed_is_replaced() {
     let stage = Stage::new(AMPLE, 100);
-    let (mut running, processes) = family(&stage);
+    let (running, processes) = family(&stage);
     let supervisor = running.number();
     let first = guardian(supervisor).expect("a guardian");
     kill(Pid::from_raw(first), Signal::SIGKILL).expect("killed");
@@ -83,7 +83,7 @@ fn a_guardian_that_was_killed_is_replaced() {
 fn killed_at_any_moment_of_the_start_it_leaves_nothing() {
     for microseconds in (0..40).map(|step| step * 250) {
         let stage = Stage::new(AMPLE, 100);
-        let mut running = stage.script("echo $$ >began; sleep 300 & echo $! >grandchild; wait");
+        let running = stage.script("echo $$ >began; sleep 300 & echo $! >grandchild; wait");
         let supervisor = running.number();
         // Not a wait for something: the moments of the start are what is tried here.
         std::thread::sleep(std::time::Duration::from_micros(microseconds));

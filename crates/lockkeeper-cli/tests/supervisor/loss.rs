@@ -83,7 +83,7 @@ fn a_fixed_lease_ends_the_command_without_any_notice() {
 }
 
 fn a_renewed_hold_outlives_many_leases() {
-    let stage = Stage::new(Lease::Renewed(400), 100);
+    let stage = Stage::new(Lease::Renewed(800), 100);
     let start = Instant::now();
     assert_eq!(stage.start(&["sleep", "2"]).code(), Some(0));
     assert!(start.elapsed() >= Duration::from_secs(2));
@@ -91,7 +91,7 @@ fn a_renewed_hold_outlives_many_leases() {
 
 fn standing_still() {
     let stage = Stage::new(Lease::Renewed(600), 100);
-    let mut running = stage.script("sleep 300 & echo $$ $! >ready; wait");
+    let running = stage.script("sleep 300 & echo $$ $! >ready; wait");
     let processes = stage.await_processes("ready");
     running.signal(Signal::SIGSTOP);
     eventually("killed by the guardian", || {

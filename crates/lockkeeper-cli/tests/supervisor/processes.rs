@@ -1,5 +1,6 @@
 //! Processes as `/proc` shows them.
 
+use nix::unistd::{Pid, getsid};
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -37,11 +38,25 @@ pub(crate) fn is_zombie(process: i32) -> bool {
     status(process).is_some_and(|(state, _)| state == 'Z')
 }
 
+fn all() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+fn session(process: i32) -> Option<i32> {
+    let session = getsid(Some(Pid::from_raw(process))).ok()?;
+    Some(session.as_raw())
+}
+
+/// All processes of a session, its leader too.
+pub(crate) fn session_members(leader: u32) -> Vec<i32> {
+    let leader = i32::try_from(leader).ok();
+    all().filter(|process| session(*process) == leader).collect()
+}
+
 /// All children, zombies too.
 pub(crate) fn children(parent: i32) -> Vec<i32> {
-    let all = fs::read_dir("/proc").expect("/proc").flatten();
-    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    numbers
+    all()
         .filter(|process| status(*process).is_some_and(|(_, its)| its == parent))
         .collect()
 }
@@ -50,8 +65,7 @@ pub(crate) fn children(parent: i32) -> Vec<i32> {
 pub(crate) fn guardian(supervisor: i32) -> Option<i32> {
     children(supervisor).into_iter().find(|process| {
         let words = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-        let leads_session = rustix::process::getsid(rustix::process::Pid::from_raw(*process))
-            .is_ok_and(|session| session.as_raw_nonzero().get() == *process);
+        let leads_session = session(*process) == Some(*process);
         leads_session && words.split(|byte| *byte == 0).any(|word| word == b"__guardian")
     })
 }

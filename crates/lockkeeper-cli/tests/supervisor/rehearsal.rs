@@ -37,19 +37,21 @@ impl Rehearsed {
         *self.standing.lock().expect("no panic")
     }
 
-    fn granted(&self) -> Standing {
-        let stop_at = Moment::now().after(self.lease);
+    fn granted(&self, now: Moment) -> Standing {
+        let stop_at = now.after(self.lease);
         Standing::Held {
             stop_at,
             kill_at: stop_at.after(self.margin),
         }
     }
 
-    /// What a renewal service does: raises the deadline, unless it has passed.
+    /// What a renewal service does: raises the deadline, unless it has passed. One reading of the clock for both, as
+    /// the program may be stopped in between.
     fn renew(&self) {
         let mut standing = self.standing.lock().expect("no panic");
-        if matches!(*standing, Standing::Held { stop_at, .. } if Moment::now() < stop_at) {
-            *standing = self.granted();
+        let now = Moment::now();
+        if matches!(*standing, Standing::Held { stop_at, .. } if now < stop_at) {
+            *standing = self.granted(now);
         }
     }
 
@@ -80,7 +82,7 @@ pub(crate) fn play(words: &[OsString]) -> ExitCode {
             lease,
             margin,
         };
-        *hold.standing.lock().expect("no panic") = hold.granted();
+        *hold.standing.lock().expect("no panic") = hold.granted(Moment::now());
         let hold = Arc::new(hold);
         if promise.keep(Arc::clone(&hold)).is_ok() {
             mind(&hold, &folder, renewed, &waker);

@@ -25,11 +25,11 @@ fn resting(stage: &Stage, milliseconds: u64) -> Running {
 }
 
 fn the_rest_lasts_as_long_as_it_was_meant_to() {
-    let stage = Stage::new(Lease::Renewed(200), 50);
+    let stage = Stage::new(Lease::Renewed(800), 50);
     let start = Instant::now();
-    let running = resting(&stage, 700);
+    let running = resting(&stage, 2_000);
     assert_eq!(running.code(), Some(5));
-    assert!(start.elapsed() >= Duration::from_millis(700), "{:?}", start.elapsed());
+    assert!(start.elapsed() >= Duration::from_millis(2_000), "{:?}", start.elapsed());
 }
 
 fn a_loss_ends_the_rest() {
@@ -41,7 +41,7 @@ fn a_loss_ends_the_rest() {
 
 fn a_signal_ends_the_rest() {
     let stage = Stage::new(AMPLE, 50);
-    let mut running = resting(&stage, 100_000);
+    let running = resting(&stage, 100_000);
     running.signal(Signal::SIGTERM);
     assert_eq!(running.code(), Some(143));
 }

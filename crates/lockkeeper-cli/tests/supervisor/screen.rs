@@ -1,6 +1,8 @@
 //! A terminal session on a pseudo-terminal.
 
-use crate::processes::PATIENCE;
+use crate::processes::{PATIENCE, session_members};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use rustix::process::setsid;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::ffi::OsString;
@@ -12,6 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 pub(crate) const PART: &str = "__session";
+const PROMPT: &str = "prompt> ";
 
 /// `PART TERMINAL COMMAND...`: becomes the command, as the leader of a session on the terminal.
 pub(crate) fn open_session(words: &[OsString]) -> ExitCode {
@@ -52,7 +55,7 @@ impl Screen {
         let session = Command::new(std::env::current_exe().expect("our path"))
             .args([PART, name.to_str().expect("text")])
             .args(command)
-            .env("PS1", "$ ")
+            .env("PS1", PROMPT)
             .env("TERM", "dumb")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -81,10 +84,13 @@ impl Screen {
 
     /// A shell with job control.
     pub(crate) fn shell() -> Self {
-        let mut screen = Self::open(&["bash", "--norc", "--noprofile", "-i"]);
-        screen.type_line("echo shell-$((40 + 2))");
-        screen.expect("shell-42");
-        screen
+        Self::open(&["bash", "--norc", "--noprofile", "-i"])
+    }
+
+    /// Gives the shell a command, once it asks for one: what is typed while a job ends may be lost.
+    pub(crate) fn command(&mut self, line: &str) {
+        self.expect(PROMPT);
+        self.type_line(line);
     }
 
     pub(crate) fn type_keys(&mut self, keys: &str) {
@@ -117,14 +123,17 @@ impl Screen {
 
     /// The code of the last command, asked of the shell.
     pub(crate) fn expect_code(&mut self, code: i32) {
-        self.type_line("echo code-$?-");
+        self.command("echo code-$?-");
         self.expect(&format!("code-{code}-"));
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        let _ = self.session.kill();
+        // After a failure there may be stopped jobs, which would stay when their shell is gone.
+        for process in session_members(self.session.id()) {
+            let _ = kill(Pid::from_raw(process), Signal::SIGKILL);
+        }
         let _ = self.session.wait();
     }
 }

@@ -7,6 +7,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 pub(crate) const TESTS: &[Test] = &[
+    (
+        "an_ignored_hangup_does_not_end_the_wait",
+        an_ignored_hangup_does_not_end_the_wait,
+    ),
     ("signals_are_passed_on", signals_are_passed_on),
     ("grandchildren_get_them_too", grandchildren_get_them_too),
     (
@@ -39,7 +43,7 @@ fn signals_are_passed_on() {
     for signal in ALL {
         let stage = Stage::new(AMPLE, 100);
         let name = signal.as_str().strip_prefix("SIG").expect("a name");
-        let mut running = stage.script(&format!(
+        let running = stage.script(&format!(
             "trap 'echo got-{name}; exit 9' {name}; echo >ready; while :; do sleep 0.02; done"
         ));
         stage.await_file("ready");
@@ -54,7 +58,7 @@ fn signals_are_passed_on() {
 
 fn grandchildren_get_them_too() {
     let stage = Stage::new(AMPLE, 100);
-    let mut running = stage.script("sleep 300 & echo $! >grandchild; trap 'wait; exit 4' TERM; echo >ready; wait");
+    let running = stage.script("sleep 300 & echo $! >grandchild; trap 'wait; exit 4' TERM; echo >ready; wait");
     stage.await_file("ready");
     running.signal(Signal::SIGTERM);
     assert_eq!(running.code(), Some(4));
@@ -64,7 +68,7 @@ fn grandchildren_get_them_too() {
 fn a_command_ended_by_a_signal_is_128_and_its_number() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1] {
         let stage = Stage::new(AMPLE, 100);
-        let mut running = stage.script("echo >ready; exec sleep 300");
+        let running = stage.script("echo >ready; exec sleep 300");
         stage.await_file("ready");
         running.signal(signal);
         assert_eq!(running.code(), Some(128 + signal as i32));
@@ -76,7 +80,7 @@ fn a_signal_ends_the_wait_for_the_lock() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1] {
         let stage = Stage::new(AMPLE, 100);
         stage.touch("busy");
-        let mut running = stage.script("echo >started");
+        let running = stage.script("echo >started");
         eventually("the wait", || stage.path("waiting").exists());
         running.signal(signal);
         assert_eq!(running.code(), Some(128 + signal as i32));
@@ -84,10 +88,21 @@ fn a_signal_ends_the_wait_for_the_lock() {
     }
 }
 
+fn an_ignored_hangup_does_not_end_the_wait() {
+    let stage = Stage::new(AMPLE, 100);
+    stage.touch("busy");
+    let running = stage.start_below(&["env", "--ignore-signal=HUP"], &["true"]);
+    eventually("the wait", || stage.path("waiting").exists());
+    running.signal(Signal::SIGHUP);
+    // The system hands out the lower number first, so it is the hangup that would count.
+    running.signal(Signal::SIGTERM);
+    assert_eq!(running.code(), Some(128 + Signal::SIGTERM as i32));
+}
+
 fn an_ignored_hangup_stays_ignored() {
     let stage = Stage::new(AMPLE, 100);
     let script = "trap 'echo got-TERM; exit 9' TERM; echo >ready; while :; do sleep 0.02; done";
-    let mut running = stage.start_below(&["env", "--ignore-signal=HUP"], &["sh", "-c", script]);
+    let running = stage.start_below(&["env", "--ignore-signal=HUP"], &["sh", "-c", script]);
     stage.await_file("ready");
     running.signal(Signal::SIGHUP);
     // Passed on in order, so a hangup that got through would have ended the command first.

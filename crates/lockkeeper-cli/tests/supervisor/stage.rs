@@ -1,14 +1,13 @@
 //! One rehearsal: a supervisor with a command, and what can be seen of them.
 
-use crate::processes::{PATIENCE, eventually};
+use crate::processes::eventually;
 use crate::rehearsal;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// How long the hold lives.
@@ -94,11 +93,14 @@ impl Stage {
             .args(&words[1..])
             .current_dir(self.folder.path())
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdout(File::create(self.path("stdout")).expect("a file"))
+            .stderr(File::create(self.path("stderr")).expect("a file"))
             .spawn()
             .expect("started");
-        Running(Some(child))
+        Running {
+            child,
+            folder: self.folder.path().to_owned(),
+        }
     }
 
     pub(crate) fn start(&self, command: &[&str]) -> Running {
@@ -112,34 +114,38 @@ impl Stage {
 }
 
 /// A supervisor at work. Killed by number if a test fails.
-pub(crate) struct Running(Option<Child>);
+pub(crate) struct Running {
+    child: Child,
+    folder: PathBuf,
+}
 
 impl Running {
-    fn child(&mut self) -> &mut Child {
-        self.0.as_mut().expect("still running")
+    pub(crate) fn number(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a process number")
     }
 
-    pub(crate) fn number(&mut self) -> i32 {
-        i32::try_from(self.child().id()).expect("a process number")
-    }
-
-    pub(crate) fn signal(&mut self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.number()), signal).expect("signalled");
     }
 
     pub(crate) fn type_in(&mut self, text: &str) {
-        let mut input = self.child().stdin.take().expect("not typed before");
+        let mut input = self.child.stdin.take().expect("not typed before");
         input.write_all(text.as_bytes()).expect("typed");
     }
 
-    /// Waits for the end, bounded.
+    /// Waits for the end, bounded. Output goes to files, since a pipe would stay open as long as any grandchild.
     pub(crate) fn end(mut self) -> Output {
-        let start = Instant::now();
-        while self.child().try_wait().expect("waited").is_none() {
-            assert!(start.elapsed() < PATIENCE, "the supervisor did not end");
-            std::thread::sleep(Duration::from_millis(2));
+        let mut status = None;
+        eventually("the supervisor's end", || {
+            status = self.child.try_wait().expect("waited");
+            status.is_some()
+        });
+        let read = |name| fs::read(self.folder.join(name)).expect("output");
+        Output {
+            status: status.expect("ended"),
+            stdout: read("stdout"),
+            stderr: read("stderr"),
         }
-        self.0.take().expect("still here").wait_with_output().expect("output")
     }
 
     pub(crate) fn code(self) -> Option<i32> {
@@ -149,10 +155,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(mut child) = self.0.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -132,10 +132,12 @@ mod tests {
             }
         }
 
+        /// Redisson's rule lets `x` and `{x}` share helper keys, and no other two names.
         #[test]
         fn distinct_names_have_distinct_keys(a in "[a-c{}:]{1,8}", b in "[a-c{}:]{1,8}") {
             if let (Ok(first), Ok(second)) = (Name::new(&a), Name::new(&b)) {
-                prop_assert_eq!(a == b, first.prefixed("x") == second.prefixed("x"));
+                let wrapped = a == format!("{{{b}}}") || b == format!("{{{a}}}");
+                prop_assert_eq!(a == b || wrapped, first.prefixed("x") == second.prefixed("x"));
             }
         }
     }

@@ -19,7 +19,7 @@ pub struct CloseReport {
 impl Keeper {
     /// Frees everything that is held, waits until all releases are confirmed, and refuses new calls from then on.
     ///
-    /// Guards that are still alive turn lost with the reason [`LossReason::KeeperClosed`]. Waits at most ten seconds; see
+    /// Callers that wait are told [`Error::Closed`](crate::Error::Closed). Guards that are still alive turn lost with the reason [`LossReason::KeeperClosed`]. Waits at most ten seconds; see
     /// [`close_timeout`](Self::close_timeout) for the blocking form with a limit.
     ///
     /// # Cancelling
@@ -50,6 +50,7 @@ impl Keeper {
         core.mark_closed();
         let mut closing = Vec::new();
         for queue in core.all_queues() {
+            queue.dismiss();
             if queue.close_hold(LossReason::KeeperClosed) || queue.is_releasing() {
                 closing.push(queue);
             }

@@ -58,28 +58,32 @@ fn classify(code: &str, detail: &str) -> (Refusal, Effect) {
             .map(|(_, refusal)| *refusal)
     };
     if let Some(refusal) = of_code(code) {
-        return (refusal, Effect::None);
+        return (refusal, effect(refusal, detail));
     }
     // "ERR Error running script (call to f_..): @user_script:12: -READONLY You can't write .."
     let inner = detail
         .split([' ', ':'])
         .filter_map(|word| word.strip_prefix('-'))
-        .find_map(|word| of_code(word));
-    if let Some(refusal) = inner {
-        return (refusal, Effect::None);
-    }
-    let of_text = TEXTS.iter().find(|(part, _)| detail.contains(part));
-    match of_text {
-        Some((_, Refusal::TooManyClients)) => (Refusal::TooManyClients, Effect::None),
-        // Met in the middle of a script, it may come after a write.
-        Some((_, refusal)) if in_script(detail) => (*refusal, Effect::Possible),
-        Some((_, refusal)) => (*refusal, Effect::None),
+        .find_map(of_code);
+    let of_text = || {
+        TEXTS
+            .iter()
+            .find(|(part, _)| detail.contains(part))
+            .map(|(_, refusal)| *refusal)
+    };
+    match inner.or_else(of_text) {
+        Some(refusal) => (refusal, effect(refusal, detail)),
         None => (Refusal::Other, Effect::Possible),
     }
 }
 
-fn in_script(detail: &str) -> bool {
-    ["script", "user_function"].iter().any(|word| detail.contains(word))
+/// What the server refuses for its own state it refuses before the first write of a script; what a user may not do can
+/// also be a later command.
+fn effect(refusal: Refusal, detail: &str) -> Effect {
+    match refusal {
+        Refusal::Permission | Refusal::TooOld if detail.contains("script") => Effect::Possible,
+        _ => Effect::None,
+    }
 }
 
 /// The server answered a request with an error.
@@ -137,7 +141,12 @@ mod tests {
         for (code, refusal) in CODES {
             assert_eq!(classify(code, "some text"), (refusal, Effect::None), "{code}");
             let wrapped = format!("Error running script (call to f_abc): @user_script:12: -{code} some text");
-            assert_eq!(classify("ERR", &wrapped), (refusal, Effect::None), "{code} inside");
+            let effect = if refusal == Refusal::Permission || refusal == Refusal::TooOld {
+                Effect::Possible
+            } else {
+                Effect::None
+            };
+            assert_eq!(classify("ERR", &wrapped), (refusal, effect), "{code} inside");
         }
     }
 

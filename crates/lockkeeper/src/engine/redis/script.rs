@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use redis::Cmd;
+use redis::{Arg, Cmd};
 
 /// One script with its hash.
 #[derive(Debug)]
@@ -39,6 +39,18 @@ impl Script {
     pub(super) fn call(&self, keys: usize, arguments: usize, size: usize) -> Cmd {
         let mut command = Cmd::with_capacity(3 + keys + arguments, 64 + size);
         command.arg("EVALSHA").arg(&self.hash).arg(keys);
+        command
+    }
+
+    /// A call with the text of the script in the place of its hash.
+    pub(super) fn whole_call(&self, call: &Cmd) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(self.source);
+        for argument in call.args_iter().skip(2) {
+            if let Arg::Simple(bytes) = argument {
+                command.arg(bytes);
+            }
+        }
         command
     }
 

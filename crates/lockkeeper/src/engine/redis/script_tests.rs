@@ -76,8 +76,10 @@ fn window() -> Window {
     }
 }
 
-/// Every call that the engine makes: the script, what is sent, and how many entries of a batch are in it.
-fn calls() -> Vec<(&'static Script, Cmd, Option<(usize, usize)>)> {
+/// One call that the engine makes: the script, what is sent, and how many holds and token records a batch has.
+type Call = (&'static Script, Cmd, Option<(usize, usize)>);
+
+fn calls() -> Vec<Call> {
     let owner = Owner::from_text("uuid:1");
     let mut calls = vec![(&*INSPECT, inspect_call(Name::new("a").unwrap()), None)];
     for layout in [Layout::Redisson, Layout::Plain] {

@@ -150,15 +150,14 @@ impl Session {
         self.heard(reply, sent)
     }
 
-    /// Runs a script by its hash. Where the server does not know it yet, it is loaded unseen.
+    /// Runs a script by its hash. Where the server does not know it yet, it is loaded unseen; where it is flushed again
+    /// and again in between, its text goes along.
     pub(super) async fn evaluate(&self, script: &Script, command: &Cmd, until: Instant) -> Result<Value, Failure> {
-        let mut loads = 0;
-        loop {
-            let failure = match self.request(command, until).await {
-                Err(failure) if is_missing(&failure) && loads < LOADS => failure,
+        for _ in 0..LOADS {
+            let missing = match self.request(command, until).await {
+                Err(failure) if is_missing(&failure) => failure,
                 settled => return settled,
             };
-            loads += 1;
             tracing::debug!(script = script.name(), "loading a script");
             self.request(&script.load_command(), until)
                 .await
@@ -167,8 +166,12 @@ impl Session {
                         Cause::Refused(Refusal::Permission, detail) => Cause::Refused(Refusal::ScriptMissing, detail),
                         cause => cause,
                     }),
-                    settled: failure.settled,
+                    settled: missing.settled,
                 })?;
+        }
+        match self.request(command, until).await {
+            Err(failure) if is_missing(&failure) => self.request(&script.whole_call(command), until).await,
+            settled => settled,
         }
     }
 

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use redis::{PushInfo, PushKind, Value};
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::sync::mpsc::{self, UnboundedReceiver};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, sleep_until};
 
 use super::backoff::Backoff;
@@ -35,6 +36,7 @@ pub(super) fn start(node: &Arc<Node>, keeper: &Handle) -> Arc<SignalTable> {
         table: Arc::downgrade(&table),
         changes,
         wanted: HashMap::new(),
+        touched: HashSet::new(),
         refusal_told: false,
     };
     drop(keeper.spawn(listener.run()));
@@ -47,6 +49,8 @@ struct Listener {
     changes: UnboundedReceiver<SignalChange>,
     /// The channels in use.
     wanted: HashMap<Arc<str>, Arc<Channel>>,
+    /// Channels of which the server may not know yet what is wanted.
+    touched: HashSet<Arc<str>>,
     refusal_told: bool,
 }
 
@@ -113,6 +117,8 @@ impl Listener {
     }
 
     fn take(&mut self, change: SignalChange) {
+        let (SignalChange::First(channel) | SignalChange::Last(channel)) = &change;
+        self.touched.insert(Arc::clone(channel.name()));
         match change {
             SignalChange::First(channel) => drop(self.wanted.insert(Arc::clone(channel.name()), channel)),
             SignalChange::Last(channel) => drop(self.wanted.remove(channel.name())),
@@ -124,13 +130,13 @@ impl Listener {
         let period = self.node.config.heartbeat;
         let mut beat = interval_at(Instant::now() + period, period);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.touched = self.wanted.keys().cloned().collect();
         loop {
             self.take_changes()?;
-            let wishes = line.wishes(&self.wanted);
+            let wishes = line.wishes(&self.wanted, &mut self.touched);
             if !wishes.is_empty() {
-                let refused = match line.grant(&wishes, Instant::now() + period).await {
-                    Some(refused) => refused,
-                    None => return Ok(()),
+                let Some(refused) = line.grant(&wishes, Instant::now() + period).await else {
+                    return Ok(());
                 };
                 backoff.reset();
                 self.tell_refusal(&refused);
@@ -139,13 +145,15 @@ impl Listener {
             let retry = line.next_retry();
             tokio::select! {
                 change = self.changes.recv() => self.take(change.ok_or(Closed)?),
-                _ = line.over.recv() => return Ok(()),
+                () = line.over.notified() => return Ok(()),
                 _ = beat.tick(), if !self.wanted.is_empty() => {
                     if !line.is_alive(Instant::now() + period).await {
                         return Ok(());
                     }
                 }
-                () = sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {}
+                () = sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {
+                    self.touched.extend(line.refused.keys().cloned());
+                }
             }
         }
     }
@@ -173,19 +181,19 @@ struct Line {
     /// How many confirmations of `UNSUBSCRIBE` are to come.
     leaving: Arc<AtomicI64>,
     /// The connection ended, or left a channel unasked, so that replies no longer match requests.
-    over: UnboundedReceiver<()>,
+    over: Arc<Notify>,
 }
 
 impl Line {
     async fn open(node: &Arc<Node>, table: Weak<SignalTable>) -> Option<Self> {
-        let (sender, over) = mpsc::unbounded_channel();
+        let over = Arc::new(Notify::new());
         let heard = Arc::new(AtomicBool::new(false));
         let leaving = Arc::new(AtomicI64::new(0));
         let ear = Ear {
             table,
             heard: Arc::clone(&heard),
             leaving: Arc::clone(&leaving),
-            over: sender,
+            over: Arc::clone(&over),
         };
         let session = Session::open(node, move |push| ear.hear(&push)).await.ok()?;
         Some(Self {
@@ -198,22 +206,27 @@ impl Line {
         })
     }
 
-    /// What is missing on the server's side. A channel that is in use again before it was left is live at once.
-    fn wishes(&mut self, wanted: &HashMap<Arc<str>, Arc<Channel>>) -> Vec<Wish> {
-        self.refused.retain(|name, _| wanted.contains_key(name));
+    /// What is missing on the server's side for the channels that were touched. One that is in use again before it was
+    /// left is live at once.
+    fn wishes(&mut self, wanted: &HashMap<Arc<str>, Arc<Channel>>, touched: &mut HashSet<Arc<str>>) -> Vec<Wish> {
         let now = Instant::now();
-        let left = self.subscribed.iter().filter(|name| !wanted.contains_key(*name));
-        let mut wishes: Vec<_> = left
-            .take(BATCH)
-            .map(|name| Wish::Unsubscribe(Arc::clone(name)))
-            .collect();
-        for (name, channel) in wanted {
-            if self.subscribed.contains(name) {
-                channel.set_live(true);
-            } else if wishes.len() < BATCH && self.refused.get(name).is_none_or(|(retry, _)| *retry <= now) {
-                wishes.push(Wish::Subscribe(Arc::clone(channel)));
+        let mut wishes = Vec::new();
+        touched.retain(|name| {
+            if wishes.len() == BATCH {
+                return true;
             }
-        }
+            match (wanted.get(name), self.subscribed.contains(name)) {
+                (Some(channel), true) => channel.set_live(true),
+                (Some(channel), false) => {
+                    if self.refused.get(name).is_none_or(|(retry, _)| *retry <= now) {
+                        wishes.push(Wish::Subscribe(Arc::clone(channel)));
+                    }
+                }
+                (None, true) => wishes.push(Wish::Unsubscribe(Arc::clone(name))),
+                (None, false) => drop(self.refused.remove(name)),
+            }
+            false
+        });
         wishes
     }
 
@@ -234,7 +247,7 @@ impl Line {
         self.leaving.fetch_add(leaving, Ordering::AcqRel);
         let replies = tokio::select! {
             replies = self.session.request_all(&commands, until) => replies.ok()?,
-            _ = self.over.recv() => return None,
+            () = self.over.notified() => return None,
         };
         self.heard.store(true, Ordering::Release);
 
@@ -275,7 +288,7 @@ impl Line {
         let ping = redis::cmd("PING");
         tokio::select! {
             reply = self.session.request(&ping, until) => reply.is_ok(),
-            _ = self.over.recv() => false,
+            () = self.over.notified() => false,
         }
     }
 }
@@ -299,7 +312,7 @@ struct Ear {
     table: Weak<SignalTable>,
     heard: Arc<AtomicBool>,
     leaving: Arc<AtomicI64>,
-    over: UnboundedSender<()>,
+    over: Arc<Notify>,
 }
 
 impl Ear {
@@ -312,12 +325,11 @@ impl Ear {
                     channel.signal();
                 }
             }
-            PushKind::Unsubscribe | PushKind::SUnsubscribe | PushKind::PUnsubscribe => {
-                if self.leaving.fetch_sub(1, Ordering::AcqRel) <= 0 {
-                    drop(self.over.send(()));
-                }
+            PushKind::Unsubscribe | PushKind::SUnsubscribe | PushKind::PUnsubscribe
+                if self.leaving.fetch_sub(1, Ordering::AcqRel) > 0 => {}
+            PushKind::Unsubscribe | PushKind::SUnsubscribe | PushKind::PUnsubscribe | PushKind::Disconnection => {
+                self.over.notify_one();
             }
-            PushKind::Disconnection => drop(self.over.send(())),
             _ => {}
         }
     }

@@ -29,7 +29,11 @@ impl LocalQueue {
         self.core.check_open()?;
         let started = self.core.now();
         let span = tracing::debug_span!("lock", name = %self.target.name);
-        let result = self.acquire_from(request, started).instrument(span).await;
+        let mut result = self.acquire_from(request, started).instrument(span).await;
+        if let Err(closed) = self.core.check_open() {
+            // What was granted while the keeper closed is given back by dropping it.
+            result = Err(closed);
+        }
         self.account(request, started, &result);
         result
     }

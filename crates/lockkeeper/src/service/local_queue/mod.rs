@@ -219,6 +219,18 @@ impl LocalQueue {
         }
     }
 
+    /// Ends all waits, because the keeper closes.
+    pub(crate) fn dismiss(&self) {
+        let mut state = self.lock();
+        let waiters: Vec<_> = state.waiters.drain(..).collect();
+        let tries: Vec<_> = state.tries.drain(..).collect();
+        drop(state);
+        self.moved.notify_one();
+        for waiter in waiters.into_iter().chain(tries) {
+            waiter.fail(Error::Closed);
+        }
+    }
+
     fn ensure_pump(self: &Arc<Self>, state: &mut State) {
         if !state.pumping {
             state.pumping = true;

@@ -288,15 +288,19 @@ impl Releasing<'_> {
         match answer {
             Ok(Answer {
                 reply: Reply::Released(released),
+                server_time,
                 ..
             }) => {
                 let closed = match released {
                     Released::Freed { receivers } => Closed::Freed { receivers },
                     Released::NotThere => Closed::NotThere,
                 };
-                // A renewal without an answer may still be on its way, but it never takes a lock again.
                 self.done = true;
                 self.queue.released(self.serial, closed);
+                if server_time <= self.hold.copies.open_until() {
+                    // An unanswered copy of the acquire may still arrive, and would take the lock for nobody.
+                    self.queue.close(self.queue.closing_of(self.hold), None);
+                }
                 if closed == Closed::NotThere {
                     return Err(Error::NotHeld);
                 }

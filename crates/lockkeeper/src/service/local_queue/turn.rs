@@ -37,12 +37,13 @@ impl Turn {
         !self.ended.swap(true, Ordering::AcqRel)
     }
 
+    /// Tells metrics and the log how long the turn was.
     pub(super) fn record(&self, now: Moment) {
-        self.queue
-            .core
-            .meters
-            .hold
-            .record(now.since(self.started).as_secs_f64());
+        let held = now.since(self.started);
+        self.queue.core.meters.hold.record(held.as_secs_f64());
+        tracing::debug!(
+            name = %self.hold.target.name, owner = %self.hold.owner, token = self.token.get(), ?held, "lock given up"
+        );
     }
 }
 

@@ -200,10 +200,14 @@ async fn closing_frees_what_is_held(stage: Stage) {
     let keeper = stage.keeper().await;
     let other = stage.keeper().await;
     let guard = stage.mutex(&keeper, "closed").lock().await.unwrap();
+    let waiting = stage.mutex(&keeper, "closed");
+    let mut waiting = Box::pin(waiting.lock());
+    assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(waiting.as_mut().poll(cx).is_pending())).await);
     let report = soon("closing", keeper.close()).await;
     assert_eq!(report.freed, ["closed"]);
     assert!(report.unconfirmed.is_empty());
     assert_eq!(guard.state(), HoldState::Lost(LossReason::KeeperClosed));
+    assert!(matches!(soon("the wait to end", waiting).await, Err(Error::Closed)));
     drop(
         soon("the lock of a closed keeper", stage.mutex(&other, "closed").try_lock())
             .await
