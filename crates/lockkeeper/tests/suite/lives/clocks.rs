@@ -173,7 +173,10 @@ fn the_library_reads_no_wall_clock() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                folders.push(path);
+                // Unit tests may read what they like.
+                if !path.ends_with("tests") {
+                    folders.push(path);
+                }
                 continue;
             }
             if path.extension().is_none_or(|ending| ending != "rs") {

@@ -7,10 +7,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use lockkeeper::{Error, HoldState, Keeper, KeeperBuilder, Layout, Lease, LossReason, Mutex, MutexGuard, Unlocked};
-use lockkeeper_testkit::Matcher;
+use lockkeeper_testkit::{Matcher, wait_until};
 
 use super::in_both_layouts;
-use super::stage::{Stage, SteeredClock, is_release, ms, soon};
+use super::stage::{Stage, SteeredClock, is_acquire, is_release, ms, soon};
 
 in_both_layouts!(
     the_budget_ends_by_time,
@@ -22,6 +22,7 @@ in_both_layouts!(
     a_doubtful_hold_is_not_handed_over,
     another_process_gets_in_under_a_hot_queue,
     a_try_after_a_drop_waits_for_the_slow_release,
+    a_line_behind_a_busy_first_attempt_is_not_forgotten,
 );
 
 type Locking<'a> = Pin<Box<dyn Future<Output = Result<MutexGuard, Error>> + 'a>>;
@@ -290,4 +291,37 @@ async fn a_try_after_a_drop_waits_for_the_slow_release(layout: Layout) {
         drop(guard.unwrap_or_else(|error| panic!("round {round}: {error}")));
     }
     assert!(slow.times_fired() >= 9);
+}
+
+/// The first caller's own attempt is under way when others line up behind it; then it is told "busy".
+async fn a_line_behind_a_busy_first_attempt_is_not_forgotten(layout: Layout) {
+    let stage = Stage::new(layout);
+    let keeper = stage.far_keeper(ms(2000)).await;
+    let mutex = stage.mutex(&keeper, "line");
+    mutex.lock().await.unwrap().unlock().await.unwrap();
+    let guard = stage.mutex(&stage.keeper().await, "line").lock().await.unwrap();
+    let held = stage
+        .proxy
+        .on(Matcher::command("EVALSHA").when(is_acquire))
+        .nth(1)
+        .hold_replies();
+    let mut line = tokio::task::JoinSet::new();
+    for _ in 0..3 {
+        let mutex = mutex.clone();
+        line.spawn(async move { mutex.lock().await.unwrap().unlock().await.unwrap() });
+        held.fired().await;
+    }
+    // Time for the others to line up: they are polled by now, or are the first in line later.
+    tokio::time::sleep(ms(50)).await;
+    held.release();
+    let told = Instant::now();
+    wait_until("a subscriber", ms(900), async || {
+        !stage.server.pubsub_channels().await.is_empty()
+    })
+    .await;
+    guard.unlock().await.unwrap();
+    while let Some(turn) = soon("all of the line", line.join_next()).await {
+        turn.unwrap();
+    }
+    assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
 }

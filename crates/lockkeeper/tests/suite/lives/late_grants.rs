@@ -6,7 +6,7 @@ use lockkeeper::{Error, HoldState, Layout, Lease};
 use lockkeeper_testkit::{Matcher, wait_until};
 
 use super::in_both_layouts;
-use super::stage::{SOON, Stage, is_acquire, ms, soon};
+use super::stage::{SOON, Stage, is_acquire, ms, owners_and_numbers, soon};
 
 in_both_layouts!(
     a_grant_after_its_own_lease_is_not_given_out,
@@ -23,7 +23,7 @@ fn owners_asking(stage: &Stage) -> usize {
         .log()
         .iter()
         .filter(|request| is_acquire(request))
-        .map(|request| request.argument(5).into_owned())
+        .flat_map(|request| owners_and_numbers(request).0)
         .collect();
     owners.sort();
     owners.dedup();

@@ -1,5 +1,5 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use lockkeeper::redis::RedisConfig;
@@ -114,17 +114,48 @@ impl Stage {
     }
 }
 
-/// Script calls are told apart by their numbers of keys and arguments.
-pub(super) fn is_acquire(request: &Request) -> bool {
-    request.command == "EVALSHA" && request.arguments.len() == 11 && request.argument(1) == "3"
+/// The hashes of a script in both layouts.
+type Hashes = LazyLock<[String; 2]>;
+
+macro_rules! hashes {
+    ($step:literal) => {
+        LazyLock::new(|| {
+            [
+                include_str!(concat!("../../../src/engine/redis/scripts/mutex/", $step, ".lua")),
+                include_str!(concat!("../../../src/engine/redis/scripts/plain/", $step, ".lua")),
+            ]
+            .map(|source| redis::Script::new(source).get_hash().to_owned())
+        })
+    };
 }
 
-pub(super) fn is_release(request: &Request) -> bool {
-    request.command == "EVALSHA" && request.arguments.len() == 5 && request.argument(1) == "2"
+static ACQUIRE: Hashes = hashes!("acquire");
+static RENEW: Hashes = hashes!("renew");
+static RELEASE: Hashes = hashes!("release");
+
+fn calls(request: &Request, hashes: &Hashes) -> bool {
+    request.command == "EVALSHA" && hashes.iter().any(|hash| request.argument(0) == hash.as_str())
+}
+
+pub(super) fn is_acquire(request: &Request) -> bool {
+    calls(request, &ACQUIRE)
 }
 
 pub(super) fn is_renewal(request: &Request) -> bool {
-    request.command == "EVALSHA" && request.arguments.len() >= 10 && !is_acquire(request)
+    calls(request, &RENEW)
+}
+
+pub(super) fn is_release(request: &Request) -> bool {
+    calls(request, &RELEASE)
+}
+
+/// The arguments of a script call behind its keys, split into those that are owner texts and the others.
+pub(super) fn owners_and_numbers(request: &Request) -> (Vec<String>, Vec<String>) {
+    let keys: usize = request.argument(1).parse().expect("a number of keys");
+    let behind = 2 + keys..request.arguments.len();
+    behind
+        .map(|index| request.argument(index).into_owned())
+        .partition(|text| text.len() > 36 && text.as_bytes()[36] == b':')
 }
 
 /// A deadline clock in the test's hand: it runs with the machine's until it is stopped, and can be put forward.
