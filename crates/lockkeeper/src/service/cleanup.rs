@@ -8,7 +8,8 @@ use super::core::Core;
 use super::waiting::{Backoff, sleep_until};
 use crate::base::clock::Moment;
 use crate::base::owner::Owner;
-use crate::engine::{Answer, Copies, Lane, MutexTarget, Released, Reply, Step};
+use crate::engine::{Answer, Cause, Copies, Lane, MutexTarget, Released, Reply, Step, StepError};
+use crate::error::Refusal;
 
 /// How many clean-ups are under way, and a way to wait until none is.
 #[derive(Debug, Default)]
@@ -125,7 +126,7 @@ impl Closing {
                 Ok(_) | Err(_) => {
                     if let Err(error) = answer {
                         tracing::debug!(name = %self.target.name, owner = %self.owner, ?error, "repeating a release");
-                        if !error.is_transient() {
+                        if is_final(&error) {
                             tracing::warn!(
                                 name = %self.target.name, owner = %self.owner, ?error,
                                 "the server refuses a release; the lease will end the hold"
@@ -147,6 +148,12 @@ impl Closing {
         }
         outcome
     }
+}
+
+/// Whether a repeat of the release is in vain. A server that cannot persist or replicate just now refuses to free as well,
+/// but may be well again long before the lease is over.
+fn is_final(error: &StepError) -> bool {
+    !error.is_transient() && !matches!(error.cause, Cause::Refused(Refusal::Durability, _))
 }
 
 /// When the key of a hold is over for certain: its life counted from the last moment at which a copy could still run.

@@ -1,3 +1,4 @@
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use lockkeeper::redis::RedisConfig;
@@ -160,19 +161,35 @@ fn calls(name: &str, wanted: fn(&Request) -> bool) -> Matcher {
     Matcher::scripts().containing(name).when(wanted)
 }
 
-// Each step has its own numbers of keys and arguments: hash and count of keys come first.
+/// The hashes of one step's scripts, one a layout.
+type Hashes = LazyLock<[String; 2]>;
+
+macro_rules! hashes {
+    ($step:literal) => {
+        LazyLock::new(|| {
+            [
+                include_str!(concat!("../../../src/engine/redis/scripts/mutex/", $step)),
+                include_str!(concat!("../../../src/engine/redis/scripts/plain/", $step)),
+            ]
+            .map(|source| redis::Script::new(source).get_hash().to_owned())
+        })
+    };
+}
+
+static ACQUIRE: Hashes = hashes!("acquire.lua");
+static RELEASE: Hashes = hashes!("release.lua");
+static RENEW: Hashes = hashes!("renew.lua");
 
 fn is_acquire(request: &Request) -> bool {
-    request.argument(1) == "3" && request.arguments.len() == 2 + 3 + 6
+    ACQUIRE.iter().any(|hash| *hash == request.argument(0))
 }
 
 fn is_release(request: &Request) -> bool {
-    request.argument(1) == "2" && request.arguments.len() == 2 + 2 + 1
+    RELEASE.iter().any(|hash| *hash == request.argument(0))
 }
 
 fn is_renewal(request: &Request) -> bool {
-    let keys = request.argument(1);
-    (keys == "1" || keys == "2") && request.arguments.len() >= 2 + 1 + 7
+    RENEW.iter().any(|hash| *hash == request.argument(0))
 }
 
 /// How many acquires, releases and renewals of `name` the proxy has seen.
