@@ -369,6 +369,8 @@ impl Drop for Stray<'_> {
 
 impl LocalQueue {
     fn line_up(self: &Arc<Self>, state: &mut super::State, request: &Request, attempts: u32) -> Result<Alone, Error> {
+        // A pump that others started is watching for the end of this attempt, whatever becomes of its caller.
+        self.moved.notify_one();
         if let Some(limit) = request.polling.and_then(|polling| polling.limit())
             && attempts >= limit
         {
@@ -380,8 +382,6 @@ impl LocalQueue {
         let waiter = Waiter::new(request.clone(), attempts);
         state.waiters.push_front(Arc::clone(&waiter));
         self.ensure_pump(state);
-        // A pump that others started is watching for the end of this attempt.
-        self.moved.notify_one();
         Ok(Alone::Queued(waiter))
     }
 
