@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use lockkeeper::{Error, HoldState, Keeper, KeeperBuilder, Layout, Lease, LossReason, Mutex, MutexGuard, Unlocked};
+use lockkeeper::{
+    Error, HoldState, Keeper, KeeperBuilder, Layout, Lease, LossReason, Mutex, MutexGuard, Polling, Unlocked,
+};
 use lockkeeper_testkit::{Matcher, wait_until};
 
 use super::in_both_layouts;
@@ -293,35 +295,58 @@ async fn a_try_after_a_drop_waits_for_the_slow_release(layout: Layout) {
     assert!(slow.times_fired() >= 9);
 }
 
-/// The first caller's own attempt is under way when others line up behind it; then it is told "busy".
+/// The first caller's own attempt is under way when others line up behind it; then it is told "busy", and waits with them
+/// or gives up.
 async fn a_line_behind_a_busy_first_attempt_is_not_forgotten(layout: Layout) {
     let stage = Stage::new(layout);
-    let keeper = stage.far_keeper(ms(2000)).await;
-    let mutex = stage.mutex(&keeper, "line");
-    mutex.lock().await.unwrap().unlock().await.unwrap();
-    let guard = stage.mutex(&stage.keeper().await, "line").lock().await.unwrap();
-    let held = stage
-        .proxy
-        .on(Matcher::command("EVALSHA").when(is_acquire))
-        .nth(1)
-        .hold_replies();
-    let mut line = tokio::task::JoinSet::new();
-    for _ in 0..3 {
-        let mutex = mutex.clone();
-        line.spawn(async move { mutex.lock().await.unwrap().unlock().await.unwrap() });
+    let holder = stage.mutex(&stage.keeper().await, "line");
+    for patient in [true, false] {
+        let keeper = stage.far_keeper(ms(2000)).await;
+        let mutex = stage.mutex(&keeper, "line");
+        mutex.lock().await.unwrap().unlock().await.unwrap();
+        let guard = holder.lock().await.unwrap();
+        let acquires = Matcher::command("EVALSHA").when(is_acquire);
+        let held = stage.proxy.on(acquires).nth(1).hold_replies();
+        let first = if patient {
+            mutex.clone()
+        } else {
+            mutex.clone().polling(Polling::every(ms(10)).attempts(1))
+        };
+        let mut first = Box::pin(first.lock());
+        assert!(tokio::time::timeout(ms(10), &mut first).await.is_err());
         held.fired().await;
+        let mut line: Vec<Locking<'_>> = (0..2).map(|_| in_line(&mutex)).collect();
+        // The line's own task sees the attempt under way, and waits for its end.
+        tokio::time::sleep(ms(50)).await;
+        held.release();
+        let told = Instant::now();
+        if patient {
+            line.insert(0, first);
+            assert!(tokio::time::timeout(ms(10), &mut line[0]).await.is_err());
+        } else {
+            let ended = soon("the only attempt", first).await;
+            assert!(
+                matches!(ended, Err(Error::AttemptsUsedUp { attempts: 1, .. })),
+                "{ended:?}"
+            );
+        }
+        // The first of the line is polled again for its answer to be read.
+        let listening = wait_until("a subscriber", ms(900), async || {
+            !stage.server.pubsub_channels().await.is_empty()
+        });
+        let polled = async {
+            let first = line[0].as_mut();
+            tokio::time::timeout(ms(900), first).await
+        };
+        tokio::select! {
+            () = listening => {}
+            ended = polled => panic!("no subscriber in time: {ended:?}"),
+        }
+        guard.unlock().await.unwrap();
+        for turn in line {
+            soon("a turn of the line", turn).await.unwrap().unlock().await.unwrap();
+        }
+        assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
+        stage.nothing_left().await;
     }
-    // Time for the others to line up: they are polled by now, or are the first in line later.
-    tokio::time::sleep(ms(50)).await;
-    held.release();
-    let told = Instant::now();
-    wait_until("a subscriber", ms(900), async || {
-        !stage.server.pubsub_channels().await.is_empty()
-    })
-    .await;
-    guard.unlock().await.unwrap();
-    while let Some(turn) = soon("all of the line", line.join_next()).await {
-        turn.unwrap();
-    }
-    assert!(told.elapsed() < Duration::from_secs(2), "{:?}", told.elapsed());
 }
