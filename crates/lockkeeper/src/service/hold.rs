@@ -52,6 +52,9 @@ pub(crate) struct Hold {
     pub(crate) block: u32,
     /// When the request that was granted left.
     pub(crate) granted: Moment,
+    /// When the time of the local turns began. A slow line must not use it up before the first turn; a fixed lease counts
+    /// from the request, so that each of its turns has all of it.
+    pub(crate) turns_from: Moment,
     /// The moment at which a hold with a longest total time ends.
     pub(crate) longest_until: Moment,
     /// Only here may the hold be used: a forked child shares the memory, not the lock.
@@ -74,7 +77,7 @@ const LIVE: u8 = 0;
 const RELEASED: u8 = 1;
 
 impl Hold {
-    pub(crate) fn new(grant: Grant, meters: Arc<Meters>) -> Self {
+    pub(crate) fn new(grant: Grant, now: Moment, meters: Arc<Meters>) -> Self {
         let Grant { terms, granted, .. } = grant;
         let longest_until = grant.longest.map_or(Moment::FAR, |span| granted.plus(span));
         let trusted = Duration::from_millis(grant.asked).saturating_sub(terms.kept_back);
@@ -86,6 +89,7 @@ impl Hold {
             first_token: grant.first_token,
             block: grant.block,
             granted,
+            turns_from: if terms.lease.is_renewed() { now } else { granted },
             longest_until,
             process: std::process::id(),
             deadline: AtomicU64::new(granted.plus(trusted).min(longest_until).as_nanos()),

@@ -1,5 +1,4 @@
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
@@ -149,7 +148,8 @@ impl RedisConfig {
     }
 
     /// The path of the socket, if it is one.
-    pub(crate) fn socket(&self) -> Option<&PathBuf> {
+    #[cfg(test)]
+    fn socket(&self) -> Option<&std::path::PathBuf> {
         match self.info.addr() {
             ConnectionAddr::Unix(path) => Some(path),
             _ => None,
@@ -222,6 +222,8 @@ fn replace_word(text: &str, word: &str, with: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]

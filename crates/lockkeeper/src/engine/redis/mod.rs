@@ -81,11 +81,6 @@ impl RedisEngine {
     pub(crate) fn updates(&self) -> &optimistic::Updates {
         &self.updates
     }
-
-    /// What it was made with.
-    pub(crate) fn config(&self) -> &RedisConfig {
-        &self.node.config
-    }
 }
 
 /// Performs one step on a link, within `limit`.

@@ -240,7 +240,7 @@ impl LocalQueue {
 
     /// Makes a grant this process's hold.
     fn install(&self, state: &mut State, grant: Grant, now: Moment) -> Arc<Hold> {
-        let hold = Arc::new(Hold::new(grant, Arc::clone(&self.core.meters)));
+        let hold = Arc::new(Hold::new(grant, now, Arc::clone(&self.core.meters)));
         self.core.renewal.add(&hold);
         state.phase = Phase::Held {
             hold: Arc::clone(&hold),
@@ -265,7 +265,7 @@ impl LocalQueue {
 
     /// Whether the turn budget of this process lets it pass its hold on locally.
     fn may_pass_on(&self, hold: &Hold, turns: u32, now: Moment) -> bool {
-        turns < hold.block && now.since(hold.granted) <= self.core.settings.turn.time
+        turns < hold.block && now.since(hold.turns_from) <= self.core.settings.turn.time
     }
 
     /// How a wait that ran out of time ended: by contention, or because the server was not there.

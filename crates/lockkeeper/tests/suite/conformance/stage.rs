@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use lockkeeper::{Keeper, KeeperBuilder, Layout, Mutex};
+use lockkeeper::{Keeper, Layout, Mutex};
 use lockkeeper_testkit::RedisServer;
 
 /// An engine with a layout, on which several keepers play several processes.
@@ -11,7 +11,7 @@ pub(crate) struct Stage {
 
 enum Engine {
     Embedded(Keeper),
-    Redis(RedisServer),
+    Redis(Box<RedisServer>),
 }
 
 impl Stage {
@@ -25,7 +25,7 @@ impl Stage {
     pub(crate) async fn redis(layout: Layout) -> Self {
         Self {
             layout,
-            engine: Engine::Redis(RedisServer::start()),
+            engine: Engine::Redis(Box::new(RedisServer::start())),
         }
     }
 
@@ -62,9 +62,4 @@ pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
         Ok(output) => output,
         Err(_) => panic!("still waiting for: {what}"),
     }
-}
-
-#[allow(dead_code, reason = "used by the builders' cases")]
-pub(crate) fn builder() -> KeeperBuilder {
-    Keeper::builder()
 }
