@@ -62,10 +62,15 @@ impl Script {
 }
 
 macro_rules! scripts {
-    ($($constant:ident = $name:literal;)+) => {
+    ($($constant:ident = $name:literal $(then $shared:literal)?;)+) => {
         $(
             pub(super) static $constant: LazyLock<Script> =
-                LazyLock::new(|| Script::new($name, include_str!(concat!("scripts/", $name, ".lua"))));
+                LazyLock::new(|| {
+                    Script::new($name, concat!(
+                        include_str!(concat!("scripts/", $name, ".lua")),
+                        $(include_str!(concat!("scripts/", $shared, ".lua")),)?
+                    ))
+                });
         )+
 
         #[cfg(test)]
@@ -76,11 +81,11 @@ macro_rules! scripts {
 }
 
 scripts! {
-    MUTEX_ACQUIRE = "mutex/acquire";
+    MUTEX_ACQUIRE = "mutex/acquire" then "shared/grant";
     MUTEX_RENEW = "mutex/renew";
     MUTEX_RELEASE = "mutex/release";
     MUTEX_FORCE_RELEASE = "mutex/force_release";
-    PLAIN_ACQUIRE = "plain/acquire";
+    PLAIN_ACQUIRE = "plain/acquire" then "shared/grant";
     PLAIN_RENEW = "plain/renew";
     PLAIN_RELEASE = "plain/release";
     PLAIN_FORCE_RELEASE = "plain/force_release";
