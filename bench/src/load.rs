@@ -99,7 +99,7 @@ async fn sections<L: Lock, const TIMED: bool>(
     let mut sections = 0;
     while sections < MOST_SECTIONS && !stop.load(Ordering::Relaxed) {
         let asked = TIMED.then(Instant::now);
-        let held = lock.lock().await;
+        let held = lock.take().await;
         if let Some(asked) = asked {
             let waited = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
             waits.saturating_record(waited.max(1));
@@ -107,7 +107,7 @@ async fn sections<L: Lock, const TIMED: bool>(
         if gives_way {
             yield_now().await;
         }
-        lock.unlock(held).await;
+        lock.give_back(held).await;
         if !stop.load(Ordering::Relaxed) {
             sections += 1;
         }

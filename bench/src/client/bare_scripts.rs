@@ -160,14 +160,14 @@ impl Client for BareScripts {
 impl Lock for BareLock {
     type Held = String;
 
-    async fn lock(&self) -> String {
+    async fn take(&self) -> String {
         let number = self.client.owners.fetch_add(1, Ordering::Relaxed);
         let owner = format!("6b1c1d54-8f0e-4c3e-9d2a-3f5a7b9c1e20:{number:019}");
         assert!(self.acquire(&owner).await, "the bare driver cannot wait");
         owner
     }
 
-    async fn unlock(&self, owner: String) {
+    async fn give_back(&self, owner: String) {
         self.release(&owner).await;
     }
 }

@@ -66,7 +66,7 @@ impl Client for BareSet {
 impl Lock for BareSetLock {
     type Held = String;
 
-    async fn lock(&self) -> String {
+    async fn take(&self) -> String {
         let number = self.client.owners.fetch_add(1, Ordering::Relaxed);
         let owner = format!("6b1c1d54-8f0e-4c3e-9d2a-3f5a7b9c1e20:{number:019}");
         let mut command = Cmd::with_capacity(6, 128);
@@ -82,7 +82,7 @@ impl Lock for BareSetLock {
         owner
     }
 
-    async fn unlock(&self, owner: String) {
+    async fn give_back(&self, owner: String) {
         let mut command = Cmd::with_capacity(5, 160);
         command
             .arg("EVALSHA")

@@ -33,11 +33,11 @@ impl Client for Lockkeeper {
 impl Lock for Mutex {
     type Held = MutexGuard;
 
-    async fn lock(&self) -> MutexGuard {
-        Self::lock(self).await.expect("the lock is granted")
+    async fn take(&self) -> MutexGuard {
+        self.lock().await.expect("the lock is granted")
     }
 
-    async fn unlock(&self, held: MutexGuard) {
+    async fn give_back(&self, held: MutexGuard) {
         held.unlock().await.expect("the lock is given up");
     }
 }

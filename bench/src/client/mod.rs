@@ -9,7 +9,7 @@ mod tokio;
 
 use std::time::Duration;
 
-pub(crate) use self::bare_scripts::{BareLock, BareScripts};
+pub(crate) use self::bare_scripts::BareScripts;
 pub(crate) use self::bare_set::BareSet;
 pub(crate) use self::driver::{connection, connection_with_messages};
 pub(crate) use self::lockkeeper::Lockkeeper;
@@ -30,7 +30,7 @@ pub(crate) trait Client: Send + Sync + 'static {
 pub(crate) trait Lock: Clone + Send + Sync + 'static {
     type Held: Send;
 
-    fn lock(&self) -> impl Future<Output = Self::Held> + Send;
+    fn take(&self) -> impl Future<Output = Self::Held> + Send;
 
-    fn unlock(&self, held: Self::Held) -> impl Future<Output = ()> + Send;
+    fn give_back(&self, held: Self::Held) -> impl Future<Output = ()> + Send;
 }

@@ -35,14 +35,14 @@ impl Client for Rslock {
 impl Lock for RslockLock {
     type Held = LockGuard;
 
-    async fn lock(&self) -> LockGuard {
+    async fn take(&self) -> LockGuard {
         self.manager
             .acquire(self.name.as_bytes(), LEASE)
             .await
             .expect("rslock takes the lock")
     }
 
-    async fn unlock(&self, held: LockGuard) {
+    async fn give_back(&self, held: LockGuard) {
         held.release().await;
     }
 }

@@ -25,11 +25,11 @@ impl Client for Tokio {
 impl Lock for TokioLock {
     type Held = OwnedMutexGuard<()>;
 
-    async fn lock(&self) -> OwnedMutexGuard<()> {
+    async fn take(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.0).lock_owned().await
     }
 
-    async fn unlock(&self, held: OwnedMutexGuard<()>) {
+    async fn give_back(&self, held: OwnedMutexGuard<()>) {
         drop(held);
     }
 }

@@ -133,11 +133,11 @@ pub(crate) fn pass(url: &str, line: Line, name: &str, turns: u32) {
             tokio::spawn(async move {
                 let mut events = String::new();
                 for _ in 0..turns {
-                    let held = lock.lock().await;
+                    let held = lock.take().await;
                     let acquired = boot_time_ns();
                     sleep(HOLD).await;
                     let released = boot_time_ns();
-                    lock.unlock(held).await;
+                    lock.give_back(held).await;
                     events.push_str(&baton::turn(acquired, released));
                     sleep(REST).await;
                 }

@@ -53,7 +53,7 @@ async fn scripts(stage: &Stage, line: Line, round: u16, processes: usize, waiter
     let url = server.url();
     let name = format!("bench:queue:{}:{processes}:{round}", line.argument());
     let holder = holder(&url, line).await.lock_named(&name);
-    let owner = holder.lock().await;
+    let owner = holder.take().await;
 
     let role = Role::Queue {
         url,
@@ -77,7 +77,7 @@ async fn scripts(stage: &Stage, line: Line, round: u16, processes: usize, waiter
         settled(server, holder.channel(), processes as u64).await;
     }
     let before = requests(server, line).await;
-    holder.unlock(owner).await;
+    holder.give_back(owner).await;
     for child in &mut children {
         child
             .line_starting_with("done", CHILD_LIMIT)
@@ -110,9 +110,9 @@ pub(crate) fn queue(url: &str, line: Line, name: &str, tasks: usize) {
             for _ in 0..tasks {
                 let lock = lock.clone();
                 waiters.spawn(async move {
-                    let held = lock.lock().await;
+                    let held = lock.take().await;
                     yield_now().await;
-                    lock.unlock(held).await;
+                    lock.give_back(held).await;
                 });
             }
             tell("waiting");

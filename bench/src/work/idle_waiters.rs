@@ -71,7 +71,7 @@ async fn cost(stage: &Stage, line: Line, span: Duration) -> Cost {
     let url = server.url();
     let name = format!("bench:idle:{}", line.argument());
     let holder = holder(&url, line).await.lock_named(&name);
-    let owner = holder.lock().await;
+    let owner = holder.take().await;
 
     let before = server.client_list().await.len();
     let cost = with_client!(line, &url, client => {
@@ -79,8 +79,8 @@ async fn cost(stage: &Stage, line: Line, span: Duration) -> Cost {
         for _ in 0..WAITERS {
             let lock = client.lock_named(&name);
             waiters.spawn(async move {
-                let held = lock.lock().await;
-                lock.unlock(held).await;
+                let held = lock.take().await;
+                lock.give_back(held).await;
             });
         }
         quiet(server, line, holder.channel()).await;
@@ -90,7 +90,7 @@ async fn cost(stage: &Stage, line: Line, span: Duration) -> Cost {
             commands: count(commands(server).await - begin),
             connections: count((server.client_list().await.len() - before) as u64),
         };
-        holder.unlock(owner).await;
+        holder.give_back(owner).await;
         let all = async { while waiters.join_next().await.is_some() {} };
         tokio::time::timeout(CHILD_LIMIT, all).await.expect("every waiter gets its turn");
         cost

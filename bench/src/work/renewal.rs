@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper::{HoldState, Keeper, Lease, MutexGuard};
+use lockkeeper::{HoldState, Lease, MutexGuard};
 use redis::Value;
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinSet;

@@ -81,12 +81,12 @@ async fn requests_a_pair(server: &RedisServer, line: Line) -> f64 {
     with_client!(line, &url, client => {
         let lock = client.lock_named(&name);
         // The first pair may load scripts.
-        let held = lock.lock().await;
-        lock.unlock(held).await;
+        let held = lock.take().await;
+        lock.give_back(held).await;
         let before = sent().await;
         for _ in 0..COUNTED {
-            let held = lock.lock().await;
-            lock.unlock(held).await;
+            let held = lock.take().await;
+            lock.give_back(held).await;
         }
         count(sent().await - before) / f64::from(COUNTED)
     })
