@@ -126,9 +126,10 @@ impl Row {
         let range = self.range.map_or_else(String::new, |(low, high)| {
             format!("{} to {}", self.unit.show(low), self.unit.show(high))
         });
-        let ratio = self
-            .ratio
-            .map_or_else(String::new, |(ratio, to)| format!("{ratio:.2} × {to}"));
+        let ratio = self.ratio.map_or_else(String::new, |(ratio, to)| {
+            let digits = if ratio < 0.1 { 4 } else { 2 };
+            format!("{ratio:.digits$} × {to}")
+        });
         let (goal, met) = match &self.goal {
             Some((goal, met)) => (goal.clone(), if *met { "yes" } else { "**no**" }),
             None => (String::new(), ""),

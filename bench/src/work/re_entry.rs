@@ -24,6 +24,9 @@ pub(crate) fn measure(stage: &Stage) -> Table {
     let runtime = two_workers();
     let keeper = runtime.block_on(Keeper::connect(&url)).expect("the server answers");
     let threads = lockkeeper::blocking::Keeper::connect(&url).expect("the server answers");
+    // The first pair makes connections and loads scripts.
+    runtime.block_on(by_guard(&keeper));
+    by_thread(&threads);
     for _ in 0..stage.rounds(9) {
         let before = keeper.round_trips();
         runtime.block_on(async {
