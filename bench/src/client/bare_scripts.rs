@@ -39,9 +39,13 @@ pub(crate) struct BareScripts {
 impl BareScripts {
     pub(crate) async fn connect(url: &str, layout: Layout) -> Self {
         let (acquire, release, channel) = match layout {
-            Layout::Plain => (script!("plain/acquire"), script!("plain/release"), "lockkeeper_channel"),
+            Layout::Plain => (
+                concat!(script!("plain/acquire"), script!("shared/grant")),
+                script!("plain/release"),
+                "lockkeeper_channel",
+            ),
             _ => (
-                script!("mutex/acquire"),
+                concat!(script!("mutex/acquire"), script!("shared/grant")),
                 script!("mutex/release"),
                 "redisson_lock__channel",
             ),

@@ -64,7 +64,7 @@ impl KeeperBuilder {
     }
 
     /// The longest time and the most hand-overs for which this process may keep a lock among its own callers before it
-    /// gives other processes their chance; by default 4 ms and 4000. More is faster on a hot name, and less fair.
+    /// gives other processes their chance; by default 1.5 ms and 4000. More is faster on a hot name, and less fair.
     pub const fn turn_budget(mut self, time: Duration, hand_overs: u32) -> Self {
         self.settings.turn = TurnBudget {
             count: hand_overs,
@@ -74,12 +74,9 @@ impl KeeperBuilder {
     }
 
     /// Switches local hand-over off: every unlock then frees the lock on the server.
-    pub const fn hand_over(mut self, on: bool) -> Self {
+    pub fn hand_over(mut self, on: bool) -> Self {
         self.settings.turn = if on {
-            TurnBudget {
-                count: 4_000,
-                time: Duration::from_millis(4),
-            }
+            TurnBudget::default()
         } else {
             TurnBudget {
                 count: 1,

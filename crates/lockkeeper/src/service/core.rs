@@ -69,15 +69,22 @@ impl TurnBudget {
     }
 }
 
+impl Default for TurnBudget {
+    /// Short against the time for which a process gives way after its turn, so that a few processes take turns in a ring.
+    fn default() -> Self {
+        Self {
+            count: 4_000,
+            time: Duration::from_micros(1_500),
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
             response_limit: Duration::from_secs(2),
             unreachable_after: Duration::from_secs(10),
-            turn: TurnBudget {
-                count: 4_000,
-                time: Duration::from_millis(4),
-            },
+            turn: TurnBudget::default(),
             claim_time: Duration::from_secs(1),
             yield_time: Duration::from_millis(5),
             recheck: Duration::from_secs(30),

@@ -4,4 +4,5 @@ mod conformance;
 mod faults;
 mod lives;
 mod observing;
+mod scripts;
 mod virtual_time;

@@ -21,7 +21,7 @@ use super::waiting::Polling;
 use crate::base::clock::Moment;
 use crate::base::lease::Terms;
 use crate::base::token::Token;
-use crate::engine::{MutexTarget, StepError};
+use crate::engine::{Channel, MutexTarget, StepError};
 use crate::error::Error;
 pub use release::Unlocked;
 pub(crate) use turn::Turn;
@@ -71,8 +71,10 @@ struct State {
     tries: Vec<Arc<Waiter>>,
     /// Whether the task that speaks to the server for the head is running. It is whenever somebody waits.
     pumping: bool,
-    /// Whether the pump is subscribed, so that our own releases are heard by ourselves too.
-    listening: bool,
+    /// The channel, while the pump is subscribed: our own releases are heard by ourselves too.
+    listening: Option<Arc<Channel>>,
+    /// The count of signals when the release on its way was decided on.
+    heard: u64,
     /// Somebody waited for a hold of this process since the queue was last empty: hand-over is worth tokens.
     contended: bool,
     serial: u64,
@@ -125,10 +127,12 @@ struct Run {
     grants: u32,
 }
 
-/// A time in which others get their chance.
+/// A time in which others get their chance: until each of those who heard of the release can have had its turn.
 #[derive(Clone, Copy, Debug)]
 struct Yielding {
     until: Moment,
+    /// The count of signals at which it is over, if we hear them.
+    signals: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -166,13 +170,20 @@ impl State {
     }
 
     fn yields_at(&mut self, now: Moment) -> Option<Moment> {
-        match self.yielding {
-            Some(Yielding { until }) if now < until => Some(until),
-            _ => {
-                self.yielding = None;
-                None
-            }
+        let yielding = self.yielding?;
+        let heard = self.listening.as_ref().map_or(0, |channel| channel.count());
+        if now < yielding.until && heard < yielding.signals {
+            return Some(yielding.until);
         }
+        self.yielding = None;
+        None
+    }
+
+    /// A release is on its way from now on.
+    fn release_from(&mut self, serial: u64, now: Moment) {
+        self.heard = self.listening.as_ref().map_or(0, |channel| channel.count());
+        self.phase = Phase::Releasing { serial, since: now };
+        self.unclaimed = None;
     }
 }
 
@@ -186,7 +197,8 @@ impl LocalQueue {
                 waiters: VecDeque::new(),
                 tries: Vec::new(),
                 pumping: false,
-                listening: false,
+                listening: None,
+                heard: 0,
                 contended: false,
                 serial: 0,
                 run: None,

@@ -103,7 +103,7 @@ impl Pump {
                 Job::Watch { hold: None, until: now }
             } else if state.is_deserted() && state.unclaimed.is_none() {
                 state.pumping = false;
-                state.listening = false;
+                state.listening = None;
                 if matches!(state.phase, Phase::Idle) {
                     state.contended = false;
                 }
@@ -148,7 +148,8 @@ impl Pump {
             },
             Phase::Idle => {
                 if let Some(until) = state.yields_at(now) {
-                    return Job::Pause(Pause { until, seen: None });
+                    let seen = state.listening.as_ref().map(|channel| channel.count());
+                    return Job::Pause(Pause { until, seen });
                 }
                 match state.takeover.take() {
                     Some(Takeover::Subscribe) if self.subscription.is_none() => return Job::Subscribe,
@@ -366,7 +367,7 @@ impl Pump {
             return;
         };
         let live = subscription.channel().is_live();
-        queue.lock().listening = live;
+        queue.lock().listening = live.then(|| Arc::clone(subscription.channel()));
         self.pause = Some(Pause {
             until: now.plus(queue.recheck_after(time_left, live)),
             seen,
@@ -386,7 +387,8 @@ impl Pump {
             () = queue.deserted() => {}
             () = patience => tracing::debug!(name = %queue.target.name, "waiting without a confirmed subscription"),
         }
-        queue.lock().listening = subscription.channel().is_live();
+        let channel = subscription.channel();
+        queue.lock().listening = channel.is_live().then(|| Arc::clone(channel));
         self.subscription = Some(subscription);
     }
 

@@ -9,6 +9,7 @@ use crate::engine::{Answer, Lane, Released, Reply, Step};
 use crate::error::{Error, LossReason};
 use crate::service::attempt::Attempt;
 use crate::service::cleanup::{Closed, Closing, lease_over};
+use crate::service::core::TurnBudget;
 use crate::service::hold::{Hold, HoldState};
 use crate::service::waiting::until;
 
@@ -78,8 +79,7 @@ impl LocalQueue {
             }
         }
         let serial = state.next_serial();
-        state.phase = Phase::Releasing { serial, since: now };
-        state.unclaimed = None;
+        state.release_from(serial, now);
         drop(guard);
         hold.give_up();
         self.core.renewal.remove(hold);
@@ -158,8 +158,7 @@ impl LocalQueue {
             };
             let hold = Arc::clone(hold);
             let serial = state.next_serial();
-            state.phase = Phase::Releasing { serial, since: now };
-            state.unclaimed = None;
+            state.release_from(serial, now);
             (hold, serial)
         };
         hold.lose(reason);
@@ -243,17 +242,25 @@ impl LocalQueue {
         }
     }
 
-    /// After a turn that used up its budget, others who heard of the release get a moment to come first.
+    /// After a turn that used up its budget, others who heard of the release get a moment to come first. Turns that
+    /// alternate with those of others never use it up, since being told "busy" begins a new account.
     fn give_way(&self, state: &mut State, receivers: u64, now: Moment) {
-        let budget = &self.core.settings.turn;
+        let settings = &self.core.settings;
         let Some(run) = state.run else { return };
-        if run.grants < budget.count && now.since(run.started) <= budget.time {
+        let least = TurnBudget::default();
+        if run.grants < settings.turn.count.max(least.count)
+            && now.since(run.started) <= settings.turn.time.max(least.time)
+        {
             return;
         }
         state.run = None;
-        if receivers > u64::from(state.listening) {
+        let ours = u64::from(state.listening.is_some());
+        let others = receivers.saturating_sub(ours);
+        if others > 0 {
             state.yielding = Some(Yielding {
-                until: now.plus(self.core.settings.yield_time),
+                until: now.plus(settings.yield_time),
+                // Our own release, then one of each of the others.
+                signals: state.heard + ours + others,
             });
         }
     }

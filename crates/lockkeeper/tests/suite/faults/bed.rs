@@ -1,9 +1,10 @@
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use lockkeeper::redis::RedisConfig;
 use lockkeeper::{Error, Keeper, KeeperBuilder, Layout, Mutex, MutexGuard, Unlocked};
 use lockkeeper_testkit::proxy::Request;
+
+use crate::scripts::{is_acquire, is_release, is_renewal};
 use lockkeeper_testkit::{Matcher, Proxy, RedisServer, real_time, wait_until};
 use redis::{Cmd, FromRedisValue, cmd};
 use tokio::task::JoinHandle;
@@ -159,37 +160,6 @@ pub(super) fn renewals(name: &str) -> Matcher {
 
 fn calls(name: &str, wanted: fn(&Request) -> bool) -> Matcher {
     Matcher::scripts().containing(name).when(wanted)
-}
-
-/// The hashes of one step's scripts, one a layout.
-type Hashes = LazyLock<[String; 2]>;
-
-macro_rules! hashes {
-    ($step:literal) => {
-        LazyLock::new(|| {
-            [
-                include_str!(concat!("../../../src/engine/redis/scripts/mutex/", $step)),
-                include_str!(concat!("../../../src/engine/redis/scripts/plain/", $step)),
-            ]
-            .map(|source| redis::Script::new(source).get_hash().to_owned())
-        })
-    };
-}
-
-static ACQUIRE: Hashes = hashes!("acquire.lua");
-static RELEASE: Hashes = hashes!("release.lua");
-static RENEW: Hashes = hashes!("renew.lua");
-
-fn is_acquire(request: &Request) -> bool {
-    ACQUIRE.iter().any(|hash| *hash == request.argument(0))
-}
-
-fn is_release(request: &Request) -> bool {
-    RELEASE.iter().any(|hash| *hash == request.argument(0))
-}
-
-fn is_renewal(request: &Request) -> bool {
-    RENEW.iter().any(|hash| *hash == request.argument(0))
 }
 
 /// How many acquires, releases and renewals of `name` the proxy has seen.

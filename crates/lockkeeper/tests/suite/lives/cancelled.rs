@@ -9,7 +9,8 @@ use lockkeeper_testkit::proxy::Request;
 use lockkeeper_testkit::{Matcher, wait_until};
 
 use super::in_both_layouts;
-use super::stage::{SOON, Stage, is_acquire, is_release, is_renewal, ms, soon};
+use super::stage::{SOON, Stage, ms, soon};
+use crate::scripts::{is_acquire, is_release, is_renewal};
 
 in_both_layouts!(
     a_call_dropped_at_any_point_leaves_nothing,

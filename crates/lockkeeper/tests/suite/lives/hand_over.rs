@@ -12,7 +12,8 @@ use lockkeeper::{
 use lockkeeper_testkit::{Matcher, wait_until};
 
 use super::in_both_layouts;
-use super::stage::{Stage, SteeredClock, is_acquire, is_release, ms, soon};
+use super::stage::{Stage, SteeredClock, ms, soon};
+use crate::scripts::{is_acquire, is_release};
 
 in_both_layouts!(
     the_budget_ends_by_time,
@@ -125,7 +126,7 @@ async fn the_budget_ends_by_count(layout: Layout) {
 
 async fn a_block_of_tokens_stays_within_the_floor(layout: Layout) {
     let budgets = [
-        (Keeper::builder(), 4000),
+        (Keeper::builder(), 1500),
         (Keeper::builder().turn_budget(ms(1), 4000), 1000),
         (Keeper::builder().turn_budget(Duration::from_secs(1), 5), 5),
         (Keeper::builder().hand_over(false), 1),

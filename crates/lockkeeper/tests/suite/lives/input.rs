@@ -8,7 +8,8 @@ use lockkeeper_testkit::{RedisServer, wait_until};
 use redis::cmd;
 
 use super::in_both_layouts;
-use super::stage::{SOON, Stage, is_acquire, is_renewal, ms, owners_and_numbers, soon};
+use super::stage::{SOON, Stage, ms, owners_and_numbers, soon};
+use crate::scripts::{is_acquire, is_renewal};
 
 in_both_layouts!(
     durations_that_are_no_lease_are_refused_before_anything_is_sent,

@@ -6,7 +6,8 @@ use lockkeeper::{Error, HoldState, Layout, Lease};
 use lockkeeper_testkit::{Matcher, wait_until};
 
 use super::in_both_layouts;
-use super::stage::{SOON, Stage, is_acquire, ms, owners_and_numbers, soon};
+use super::stage::{SOON, Stage, ms, owners_and_numbers, soon};
+use crate::scripts::is_acquire;
 
 in_both_layouts!(
     a_grant_after_its_own_lease_is_not_given_out,

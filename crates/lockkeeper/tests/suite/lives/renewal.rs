@@ -10,7 +10,8 @@ use lockkeeper_testkit::proxy::Request;
 use lockkeeper_testkit::{Matcher, boot_time_ns, wait_until};
 
 use super::in_both_layouts;
-use super::stage::{SOON, Stage, is_acquire, is_renewal, ms, owners_and_numbers, soon};
+use super::stage::{SOON, Stage, ms, owners_and_numbers, soon};
+use crate::scripts::{is_acquire, is_renewal};
 
 in_both_layouts!(
     a_stalled_renewal_is_repeated_within_the_lease,

@@ -1,10 +1,12 @@
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use lockkeeper::redis::RedisConfig;
 use lockkeeper::{Clock, Keeper, Layout, Mutex};
 use lockkeeper_testkit::proxy::Request;
+
+use crate::scripts::is_renewal;
 use lockkeeper_testkit::{Proxy, RedisServer, boot_time_ns, wait_until};
 use redis::{FromRedisValue, cmd};
 
@@ -112,41 +114,6 @@ impl Stage {
         log.retain(|request| is_renewal(request) && request.contains(owner));
         log
     }
-}
-
-/// The hashes of a script in both layouts.
-type Hashes = LazyLock<[String; 2]>;
-
-macro_rules! hashes {
-    ($step:literal) => {
-        LazyLock::new(|| {
-            [
-                include_str!(concat!("../../../src/engine/redis/scripts/mutex/", $step, ".lua")),
-                include_str!(concat!("../../../src/engine/redis/scripts/plain/", $step, ".lua")),
-            ]
-            .map(|source| redis::Script::new(source).get_hash().to_owned())
-        })
-    };
-}
-
-static ACQUIRE: Hashes = hashes!("acquire");
-static RENEW: Hashes = hashes!("renew");
-static RELEASE: Hashes = hashes!("release");
-
-fn calls(request: &Request, hashes: &Hashes) -> bool {
-    request.command == "EVALSHA" && hashes.iter().any(|hash| request.argument(0) == hash.as_str())
-}
-
-pub(super) fn is_acquire(request: &Request) -> bool {
-    calls(request, &ACQUIRE)
-}
-
-pub(super) fn is_renewal(request: &Request) -> bool {
-    calls(request, &RENEW)
-}
-
-pub(super) fn is_release(request: &Request) -> bool {
-    calls(request, &RELEASE)
 }
 
 /// The arguments of a script call behind its keys, split into those that are owner texts and the others.
