@@ -1,6 +1,9 @@
 //! Orderings and misuses that a reader of the source would try in order to break it.
 
 mod handles;
+mod outages;
+mod polling;
+mod wakers;
 
 use std::time::Duration;
 
