@@ -1,5 +1,6 @@
 //! Orderings and misuses that a reader of the source would try in order to break it.
 
+mod closing;
 mod handles;
 mod outages;
 mod polling;
