@@ -74,7 +74,7 @@ async fn cost(stage: &Stage, line: Line, span: Duration) -> Cost {
     let owner = holder.take().await;
 
     let before = server.client_list().await.len();
-    let cost = with_client!(line, &url, client => {
+    with_client!(line, &url, client => {
         let mut waiters = JoinSet::new();
         for _ in 0..WAITERS {
             let lock = client.lock_named(&name);
@@ -94,8 +94,7 @@ async fn cost(stage: &Stage, line: Line, span: Duration) -> Cost {
         let all = async { while waiters.join_next().await.is_some() {} };
         tokio::time::timeout(CHILD_LIMIT, all).await.expect("every waiter gets its turn");
         cost
-    });
-    cost
+    })
 }
 
 /// Somebody outside who holds the lock: the bare driver, in the layout of the line.

@@ -4,7 +4,8 @@ use std::time::Duration;
 use super::Keeper;
 use crate::error::LossReason;
 use crate::service::core::Core;
-use crate::service::waiting::until;
+use crate::service::local_queue::LocalQueue;
+use crate::service::waiting::{sleep_until, until};
 
 /// What closing a keeper could and could not do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,26 +52,51 @@ impl Keeper {
         let mut closing = Vec::new();
         for queue in core.all_queues() {
             queue.dismiss();
-            if queue.close_hold(LossReason::KeeperClosed) || queue.is_releasing() {
-                closing.push(queue);
+            let attempting = queue.is_attempting();
+            let releasing = queue.close_hold(LossReason::KeeperClosed) || queue.is_releasing();
+            if attempting || releasing {
+                closing.push(ClosingQueue { queue, releasing });
             }
         }
         let over = core.clock_now().plus(limit);
         tokio::select! {
-            () = core.pending.settled() => {}
+            () = settled(core, &mut closing) => {}
             () = until(core, over) => {}
         }
         let mut report = CloseReport::default();
-        for queue in closing {
+        for ClosingQueue { queue, releasing } in closing {
             let name = queue.target.name.to_string();
-            if queue.is_releasing() {
+            if queue.is_attempting() || queue.is_releasing() || queue.is_unconfirmed() {
                 report.unconfirmed.push(name);
-            } else {
+            } else if releasing {
                 report.freed.push(name);
             }
         }
         report
     }
+}
+
+/// A name with something on its way when the keeper closed.
+struct ClosingQueue {
+    queue: Arc<LocalQueue>,
+    /// Whether there was something to free.
+    releasing: bool,
+}
+
+/// Ends when nothing is on its way any more: no attempt that may yet be granted, and no release.
+async fn settled(core: &Core, closing: &mut [ClosingQueue]) {
+    /// Attempts tell nobody of their end, so that they cost nothing; closing looks again.
+    const LOOK: Duration = Duration::from_millis(5);
+    for ClosingQueue { queue, releasing } in closing {
+        loop {
+            *releasing |= queue.close_hold(LossReason::KeeperClosed) || queue.is_releasing();
+            if !queue.is_attempting() && !queue.is_releasing() {
+                break;
+            }
+            sleep_until(core, core.clock_now().plus(LOOK)).await;
+        }
+    }
+    core.pending.settled().await;
 }
 
 /// Blocks the thread that drops the last handle until pending releases are sent.

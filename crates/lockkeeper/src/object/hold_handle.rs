@@ -49,16 +49,27 @@ impl HoldHandle {
         self.token
     }
 
-    /// How long the hold may still be believed; zero once it is lost.
+    /// How long the hold may still be believed; zero once it is lost or given up.
     #[must_use]
     pub fn remaining(&self) -> Duration {
+        if self.is_given_up() {
+            return Duration::ZERO;
+        }
         remaining(&self.hold, &self.core)
     }
 
-    /// Held, doubtful or lost, by the holder's own clock.
+    /// Held, doubtful or lost, by the holder's own clock. Lost as well once the lock was given up.
     #[must_use]
     pub fn state(&self) -> HoldState {
-        self.hold.state_here(self.core.now())
+        match self.hold.state_here(self.core.now()) {
+            // Passed on to the next local caller: for whoever has this view it is as lost as if it had been freed.
+            HoldState::Held | HoldState::Doubtful if self.is_given_up() => HoldState::Lost(LossReason::DeadlinePassed),
+            state => state,
+        }
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.turn.strong_count() == 0 || self.hold.is_released()
     }
 
     /// How long after the deadline the key stays on the server at least: the time in which work that is being stopped must
@@ -76,20 +87,30 @@ impl HoldHandle {
     pub fn lost(&self) -> impl Future<Output = LossReason> + Send + use<> {
         let handle = self.clone();
         async move {
-            loop {
-                let mut changed = pin!(handle.hold.changes().notified());
-                changed.as_mut().enable();
-                if handle.turn.strong_count() == 0 || handle.hold.is_released() {
-                    return std::future::pending().await;
-                }
-                if let HoldState::Lost(reason) = handle.state() {
-                    return reason;
-                }
-                tokio::select! {
-                    () = changed => {}
-                    // Only a wake-up: the clock decides, above.
-                    () = sleep_until(&handle.core, handle.hold.deadline()) => {}
-                }
+            if let Some(reason) = handle.loss().await {
+                return reason;
+            }
+            // Whoever waits for ever must not keep the keeper's thread and connections.
+            drop(handle);
+            std::future::pending().await
+        }
+    }
+
+    /// Ends when the hold is lost, with the reason, or without one when the lock was given up.
+    async fn loss(&self) -> Option<LossReason> {
+        loop {
+            let mut changed = pin!(self.hold.changes().notified());
+            changed.as_mut().enable();
+            if self.is_given_up() {
+                return None;
+            }
+            if let HoldState::Lost(reason) = self.hold.state_here(self.core.now()) {
+                return (!self.is_given_up()).then_some(reason);
+            }
+            tokio::select! {
+                () = changed => {}
+                // Only a wake-up: the clock decides, above.
+                () = sleep_until(&self.core, self.hold.deadline()) => {}
             }
         }
     }

@@ -1,11 +1,8 @@
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 
 use super::mutex::{Mutex, MutexGuard, Options};
-use crate::base::name::Name;
-use crate::engine::Layout;
 use crate::error::Error;
 use crate::service::hold::HoldState;
 use crate::service::local_queue::{Turn, Unlocked};
@@ -15,7 +12,8 @@ use crate::service::local_queue::{Turn, Unlocked};
 /// What this scope already holds it may lock again, at no cost and as often as it likes; the lock is freed when the last
 /// of its guards is given up. Others, tasks of the same program included, wait as usual.
 pub struct Scope {
-    held: StdMutex<HashMap<(Layout, Name), Weak<Turn>>>,
+    /// Told apart by their queues, since two keepers may have locks of the same name.
+    held: StdMutex<Vec<Weak<Turn>>>,
 }
 
 impl Scope {
@@ -54,11 +52,13 @@ impl Scope {
     }
 
     fn inner(&self, mutex: &Mutex) -> Result<Option<ScopedGuard<'_>>, Error> {
-        let target = &mutex.queue()?.target;
-        let turn = {
+        let queue = mutex.queue()?;
+        // All are taken out first: the last use of a turn must not end under the lock.
+        let turns: Vec<_> = {
             let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            held.get(&(target.layout, target.name.clone())).and_then(Weak::upgrade)
+            held.iter().filter_map(Weak::upgrade).collect()
         };
+        let turn = turns.into_iter().find(|turn| Arc::ptr_eq(&turn.queue, queue));
         match turn {
             Some(turn) => Ok(Some(ScopedGuard::new(self, reenter(turn, mutex.options())?))),
             None => Ok(None),
@@ -66,18 +66,16 @@ impl Scope {
     }
 
     fn keep(&self, guard: MutexGuard) -> ScopedGuard<'_> {
-        let target = &guard.turn.hold.target;
-        let key = (target.layout, target.name.clone());
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.retain(|_, turn| turn.strong_count() > 0);
-        held.insert(key, Arc::downgrade(&guard.turn));
+        held.retain(|turn| turn.strong_count() > 0);
+        held.push(Arc::downgrade(&guard.turn));
         drop(held);
         ScopedGuard::new(self, guard)
     }
 
     fn forget(&self, turn: &Arc<Turn>) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.retain(|_, known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(turn)));
+        held.retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(turn)));
     }
 }
 

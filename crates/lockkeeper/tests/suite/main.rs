@@ -1,5 +1,6 @@
 //! The test suite of the library: one binary, one module a concern. `tests/README.md` tells which case is which test.
 
+mod attacks;
 mod conformance;
 mod faults;
 mod lives;

@@ -17,6 +17,8 @@ enum Entry {
     Alone(u64),
     /// In line behind others.
     Queued(Arc<Waiter>),
+    /// The keeper was closed meanwhile.
+    Closed,
     /// Held, and the caller does not wait.
     Busy(Option<Duration>),
     /// This process's own hold is in doubt, which is neither free nor busy: the server must be asked.
@@ -48,43 +50,63 @@ impl LocalQueue {
         let mut now = started;
         loop {
             let waiter = match self.enter(request, now) {
+                Entry::Closed => return Err(Error::Closed),
                 Entry::Busy(time_left) => return Err(self.busy_error(time_left)),
                 Entry::InDoubt(hold) => return self.attempt_in_doubt(request, &hold, started).await,
                 Entry::Alone(serial) => match self.attempt_alone(request, serial, deadline).await? {
                     Alone::Granted(turn) => return Ok(turn),
                     Alone::Queued(waiter) => waiter,
                     Alone::Overtaken => {
-                        now = self.queue_anew()?;
+                        now = self.queue_anew(request, started, deadline)?;
                         continue;
                     }
                 },
                 Entry::Queued(waiter) => waiter,
             };
             match Wait::new(self, waiter, deadline).await {
+                // It lay in the slot until its lease was over, as nobody polled.
+                Waited::Granted(turn) if matches!(turn.state(), HoldState::Lost(_)) => {
+                    drop(turn);
+                    now = self.queue_anew(request, started, deadline)?;
+                }
                 Waited::Granted(turn) => return Ok(turn),
                 Waited::Failed(error) => return Err(error),
-                Waited::Evicted => now = self.queue_anew()?,
-                Waited::TimedOut => {
-                    let now = self.core.now();
-                    return Err(match self.timed_out(now.since(started), now) {
-                        Error::TimedOut { .. } if request.budget == Budget::Try => self.busy_error(None),
-                        error => error,
-                    });
-                }
+                Waited::Evicted => now = self.queue_anew(request, started, deadline)?,
+                Waited::TimedOut => return Err(self.out_of_time(request, started, self.core.now())),
             }
         }
     }
 
-    fn queue_anew(&self) -> Result<Moment, Error> {
+    /// The moment from which the caller goes on, if its budget allows that.
+    fn queue_anew(&self, request: &Request, started: Moment, deadline: Option<Moment>) -> Result<Moment, Error> {
         self.core.check_open()?;
-        Ok(self.core.now())
+        let now = self.core.now();
+        if deadline.is_some_and(|deadline| now >= deadline) {
+            return Err(self.out_of_time(request, started, now));
+        }
+        Ok(now)
+    }
+
+    fn out_of_time(&self, request: &Request, started: Moment, now: Moment) -> Error {
+        match self.timed_out(now.since(started), now) {
+            Error::TimedOut { .. } if request.budget == Budget::Try => self.busy_error(None),
+            error => error,
+        }
     }
 
     fn enter(self: &Arc<Self>, request: &Request, now: Moment) -> Entry {
         let is_try = request.budget == Budget::Try;
-        let mut guard = self.lock();
+        let mut guard = self.lock_at(now);
+        if self.core.check_open().is_err() {
+            // Those in line were dismissed before; nobody would tell this one.
+            return Entry::Closed;
+        }
         let state = &mut *guard;
         state.dissolve_lost(now);
+        if state.is_deserted() && !state.pumping {
+            // What earlier callers went through is over.
+            state.trouble = None;
+        }
         let free_to_go = state.yields_at(now).is_none();
         match &state.phase {
             Phase::Held { hold, .. } if is_try => {
@@ -241,11 +263,14 @@ impl Lone<'_> {
         let now = queue.core.now();
         let mut guard = queue.lock();
         let state = &mut *guard;
-        if !matches!(state.phase, Phase::Attempting { serial, .. } if serial == self.serial) {
-            drop(guard);
-            // Dropping `self` gives the text to clean-up.
-            return Ok(Alone::Overtaken);
-        }
+        let since = match state.phase {
+            Phase::Attempting { serial, since } if serial == self.serial => since,
+            _ => {
+                drop(guard);
+                // Dropping `self` gives the text to clean-up.
+                return Ok(Alone::Overtaken);
+            }
+        };
         match outcome {
             Outcome::Granted(grant) => {
                 let hold = queue.install(state, grant, now);
@@ -258,9 +283,7 @@ impl Lone<'_> {
                     return Ok(Alone::Overtaken);
                 }
                 self.attempt = None;
-                for waiter in state.tries.drain(..) {
-                    waiter.fail(queue.busy_error(Some(hold.deadline().since(now))));
-                }
+                state.fail_tries(|| queue.busy_error(Some(hold.deadline().since(now))));
                 let turn = queue.next_turn(state, now);
                 let waiting = !state.is_deserted();
                 drop(guard);
@@ -280,28 +303,26 @@ impl Lone<'_> {
                     }
                     return Err(queue.busy_error(time_left.map(Duration::from_millis)));
                 }
-                state.takeover = Some(match request.polling {
+                let takeover = match request.polling {
                     Some(polling) => Takeover::PauseUntil(now.plus(polling.pause_after(1))),
                     None => Takeover::Subscribe,
-                });
-                queue.line_up(state, request, 1)
+                };
+                queue.line_up(state, request, Some(takeover))
             }
             Outcome::Failed(error) => {
                 state.phase = Phase::Idle;
                 let patient = request.budget != Budget::Try && error.is_transient();
                 if !patient {
-                    for waiter in state.tries.drain(..) {
-                        waiter.fail(error.clone().into_error("trying the lock", &queue.target.name));
-                    }
+                    state.fail_tries(|| error.clone().into_error("trying the lock", &queue.target.name));
                     self.abandon_or_forget(state, now);
                     drop(guard);
                     queue.moved.notify_one();
                     return Err(error.into_error("taking the lock", &queue.target.name));
                 }
-                queue.note_trouble(state, error, now);
+                queue.note_trouble(state, error, since);
                 // The line goes on at once: with the server out of reach, a release would keep it waiting for nothing.
                 self.settle_text();
-                queue.line_up(state, request, 1)
+                queue.line_up(state, request, None)
             }
         }
     }
@@ -368,9 +389,17 @@ impl Drop for Stray<'_> {
 }
 
 impl LocalQueue {
-    fn line_up(self: &Arc<Self>, state: &mut super::State, request: &Request, attempts: u32) -> Result<Alone, Error> {
+    /// Puts a lone caller at the head of the line after its attempt.
+    fn line_up(
+        self: &Arc<Self>,
+        state: &mut super::State,
+        request: &Request,
+        takeover: Option<Takeover>,
+    ) -> Result<Alone, Error> {
+        let attempts = 1;
         // A pump that others started is watching for the end of this attempt, whatever becomes of its caller.
         self.moved.notify_one();
+        self.core.check_open()?;
         if let Some(limit) = request.polling.and_then(|polling| polling.limit())
             && attempts >= limit
         {
@@ -381,6 +410,7 @@ impl LocalQueue {
         }
         let waiter = Waiter::new(request.clone(), attempts);
         state.waiters.push_front(Arc::clone(&waiter));
+        state.takeover = takeover;
         self.ensure_pump(state);
         Ok(Alone::Queued(waiter))
     }
@@ -396,16 +426,13 @@ impl LocalQueue {
                 .min(now.plus(self.core.settings.recheck_plain)),
             ends,
         });
-        for waiter in state.tries.drain(..) {
-            waiter.fail(self.busy_error(time_left.map(Duration::from_millis)));
-        }
+        state.fail_tries(|| self.busy_error(time_left.map(Duration::from_millis)));
     }
 
-    pub(super) fn note_trouble(&self, state: &mut super::State, error: StepError, now: Moment) {
-        let since = state.trouble.as_ref().map_or(now, |(since, _)| *since);
-        for waiter in state.tries.drain(..) {
-            waiter.fail(error.clone().into_error("trying the lock", &self.target.name));
-        }
+    /// An attempt that began at `began` had no answer.
+    pub(super) fn note_trouble(&self, state: &mut super::State, error: StepError, began: Moment) {
+        let since = state.trouble.as_ref().map_or(began, |(since, _)| *since);
+        state.fail_tries(|| error.clone().into_error("trying the lock", &self.target.name));
         state.trouble = Some((since, error));
     }
 }

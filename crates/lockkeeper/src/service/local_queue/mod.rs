@@ -10,6 +10,7 @@ mod turn;
 mod waiter;
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -89,6 +90,50 @@ struct State {
     regrouped: bool,
     /// What a lone caller's attempt tells the pump that takes over from it.
     takeover: Option<Takeover>,
+    /// The last release was not answered, or refused: the lease has to end the hold.
+    unconfirmed: bool,
+    /// Whose wait has ended with an error: told as soon as the state is unlocked.
+    told: Vec<(Arc<Waiter>, Error)>,
+}
+
+/// The locked state.
+///
+/// Waking a caller may run anything, even the end of its task and with it of a guard of this very queue. So whoever is to
+/// be told something is told after the state is unlocked.
+struct Locked<'a> {
+    // The order matters: unlocked first, then told.
+    state: MutexGuard<'a, State>,
+    told: Told,
+}
+
+struct Told(Vec<(Arc<Waiter>, Error)>);
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.told.0 = std::mem::take(&mut self.state.told);
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        for (waiter, error) in self.0.drain(..) {
+            waiter.fail(error);
+        }
+    }
 }
 
 /// A lone caller was told that the lock is busy and went to the head of the line.
@@ -144,6 +189,20 @@ struct Busy {
 impl State {
     fn is_deserted(&self) -> bool {
         self.waiters.is_empty() && self.tries.is_empty()
+    }
+
+    /// Ends the wait of all tries.
+    fn fail_tries(&mut self, error: impl Fn() -> Error) {
+        let failed = self.tries.drain(..).map(|waiter| (waiter, error()));
+        self.told.extend(failed);
+    }
+
+    /// Ends the wait of those that set no limit, when the server was silent for too long; the others wait until theirs.
+    fn fail_unlimited(&mut self, error: impl Fn() -> Error) {
+        let limited = |waiter: &Arc<Waiter>| matches!(waiter.request.budget, Budget::Within(_));
+        let (stay, go): (Vec<_>, Vec<_>) = self.waiters.drain(..).partition(limited);
+        self.waiters = stay.into();
+        self.told.extend(go.into_iter().map(|waiter| (waiter, error())));
     }
 
     fn next_serial(&mut self) -> u64 {
@@ -208,13 +267,34 @@ impl LocalQueue {
                 unclaimed: None,
                 regrouped: false,
                 takeover: None,
+                unconfirmed: false,
+                told: Vec::new(),
             }),
             moved: Notify::new(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Locked<'_> {
+        Locked {
+            state: self.state.lock().unwrap_or_else(PoisonError::into_inner),
+            told: Told(Vec::new()),
+        }
+    }
+
+    /// The state, with the present hold's loss told if its deadline has passed: that wakes too.
+    fn lock_at(&self, now: Moment) -> Locked<'_> {
+        loop {
+            let state = self.lock();
+            let Phase::Held { hold, .. } = &state.phase else {
+                return state;
+            };
+            if !hold.is_live() || now < hold.deadline() {
+                return state;
+            }
+            let hold = Arc::clone(hold);
+            drop(state);
+            hold.state(now);
+        }
     }
 
     /// Takes a caller that went away out of the line.
@@ -223,7 +303,10 @@ impl LocalQueue {
         let was_head = state.waiters.front().is_some_and(|head| Arc::ptr_eq(head, waiter));
         state.waiters.retain(|other| !Arc::ptr_eq(other, waiter));
         state.tries.retain(|other| !Arc::ptr_eq(other, waiter));
-        state.regrouped |= was_head;
+        if was_head {
+            state.regrouped = true;
+            state.takeover = None;
+        }
         let tell = state.pumping && (was_head || state.is_deserted());
         drop(state);
         if tell {
@@ -261,6 +344,7 @@ impl LocalQueue {
         state.busy = None;
         state.trouble = None;
         state.unclaimed = None;
+        state.unconfirmed = false;
         state.count_grant(now);
         hold
     }
@@ -284,7 +368,7 @@ impl LocalQueue {
     fn timed_out(&self, waited: Duration, now: Moment) -> Error {
         /// A request without an answer for so long is more than a slow one.
         const SILENCE: Duration = Duration::from_millis(250);
-        let state = self.lock();
+        let state = self.lock_at(now);
         let silent_since = match &state.phase {
             Phase::Attempting { since, .. } | Phase::Releasing { since, .. } => Some(*since),
             Phase::Held { hold, .. } if hold.state(now) == HoldState::Doubtful => Some(hold.granted),

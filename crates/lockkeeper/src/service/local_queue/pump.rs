@@ -1,13 +1,12 @@
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::waiter::Waiter;
 use super::{Budget, LocalQueue, Phase, Request, State, Takeover, Turn};
 use crate::base::clock::Moment;
 use crate::engine::{Lane, Layout, StepError, Subscription};
-use crate::error::Error;
+use crate::error::{Effect, Error};
 use crate::service::attempt::{Attempt, Outcome};
 use crate::service::hold::{Grant, Hold, HoldState};
 use crate::service::waiting::{Backoff, jittered, sleep_until};
@@ -83,7 +82,7 @@ impl Pump {
         let now = core.now();
         let mut stale: Option<Arc<Turn>> = None;
         let job = {
-            let mut guard = queue.lock();
+            let mut guard = queue.lock_at(now);
             let state = &mut *guard;
             state.dissolve_lost(now);
             if std::mem::take(&mut state.regrouped) {
@@ -142,10 +141,25 @@ impl Pump {
                     until: since.plus(limit),
                 }
             }
-            Phase::Releasing { .. } => Job::Watch {
-                hold: None,
-                until: now.plus(Duration::from_secs(3600)),
-            },
+            Phase::Releasing { since, .. } => {
+                let silence = now.since(*since);
+                let patience = since.plus(settings.unreachable_after);
+                if now < patience {
+                    return Job::Watch {
+                        hold: None,
+                        until: patience,
+                    };
+                }
+                state.fail_unlimited(|| Error::Unreachable {
+                    doing: "waiting for the lock",
+                    detail: format!("a release had no answer for {silence:?}"),
+                    effect: Effect::None,
+                });
+                Job::Watch {
+                    hold: None,
+                    until: look_again,
+                }
+            }
             Phase::Idle => {
                 if let Some(until) = state.yields_at(now) {
                     let seen = state.listening.as_ref().map(|channel| channel.count());
@@ -246,7 +260,7 @@ impl Pump {
             .as_ref()
             .map(|subscription| subscription.channel().count());
         let attempt = Attempt::new(core, &queue.target, request.terms, request.longest, block);
-        let until = core.clock_now().plus(queue.attempt_window(request));
+        let until = queue.attempt_until(request, core.clock_now());
         let outcome = {
             let run = attempt.run(core, Lane::Background, until);
             tokio::select! {
@@ -346,7 +360,7 @@ impl Pump {
 
     async fn busy(&mut self, serial: u64, request: &Request, time_left: Option<u64>, seen: Option<u64>, now: Moment) {
         let queue = Arc::clone(&self.queue);
-        let attempts = {
+        let counted = {
             let mut guard = queue.lock();
             let state = &mut *guard;
             if matches!(state.phase, Phase::Attempting { serial: present, .. } if present == serial) {
@@ -354,6 +368,11 @@ impl Pump {
             }
             queue.note_busy(state, time_left, now);
             queue.count_attempt(state)
+        };
+        let Some(attempts) = counted else {
+            // The pause that would follow was that caller's wish.
+            self.pause = None;
+            return;
         };
         if let Some(polling) = request.polling {
             self.pause = Some(Pause {
@@ -384,7 +403,7 @@ impl Pump {
         );
         tokio::select! {
             () = subscription.channel().becomes_live() => {}
-            () = queue.deserted() => {}
+            () = queue.deserted_or_tried() => {}
             () = patience => tracing::debug!(name = %queue.target.name, "waiting without a confirmed subscription"),
         }
         let channel = subscription.channel();
@@ -396,9 +415,13 @@ impl Pump {
         let queue = &self.queue;
         let mut guard = queue.lock();
         let state = &mut *guard;
-        if matches!(state.phase, Phase::Attempting { serial: present, .. } if present == serial) {
-            state.phase = Phase::Idle;
-        }
+        let began = match state.phase {
+            Phase::Attempting { serial: present, since } if present == serial => {
+                state.phase = Phase::Idle;
+                since
+            }
+            _ => now,
+        };
         if !error.is_transient() {
             let all: Vec<_> = state.waiters.drain(..).chain(state.tries.drain(..)).collect();
             drop(guard);
@@ -407,20 +430,12 @@ impl Pump {
             }
             return;
         }
-        queue.note_trouble(state, error.clone(), now);
-        let since = state.trouble.as_ref().map_or(now, |(since, _)| *since);
-        let mut given_up = Vec::new();
+        queue.note_trouble(state, error.clone(), began);
+        let since = state.trouble.as_ref().map_or(began, |(since, _)| *since);
         if now.since(since) >= queue.core.settings.unreachable_after {
-            // Whoever set a limit waits until then; the others would wait for ever.
-            let limited = |waiter: &Arc<Waiter>| matches!(waiter.request.budget, Budget::Within(_));
-            let (stay, go): (Vec<_>, Vec<_>) = state.waiters.drain(..).partition(limited);
-            state.waiters = stay.into();
-            given_up = go;
+            state.fail_unlimited(|| error.clone().into_error("waiting for the lock", &queue.target.name));
         }
         drop(guard);
-        for waiter in given_up {
-            waiter.fail(error.clone().into_error("waiting for the lock", &queue.target.name));
-        }
         self.pause = Some(Pause {
             until: now.plus(self.backoff.next()),
             seen: None,
@@ -439,6 +454,19 @@ impl LocalQueue {
         }
     }
 
+    /// Ends when nobody waits any more, or somebody wants an attempt now.
+    async fn deserted_or_tried(&self) {
+        loop {
+            {
+                let state = self.lock();
+                if state.is_deserted() || !state.tries.is_empty() {
+                    return;
+                }
+            }
+            self.moved.notified().await;
+        }
+    }
+
     fn releasing(&self, serial: u64, now: Moment) {
         let mut state = self.lock();
         if matches!(state.phase, Phase::Attempting { serial: present, .. } if present == serial) {
@@ -446,23 +474,38 @@ impl LocalQueue {
         }
     }
 
-    /// Counts an attempt for the head; ends its wait if that was its last one.
-    fn count_attempt(&self, state: &mut State) -> u32 {
-        let Some(head) = state.waiters.front() else { return 1 };
+    /// Until when the pump may repeat one attempt for the head.
+    fn attempt_until(&self, request: &Request, now: Moment) -> Moment {
+        let until = now.plus(self.attempt_window(request));
+        let settings = &self.core.settings;
+        match &self.lock().trouble {
+            Some((since, _)) if request.budget == Budget::Unlimited => {
+                // Its patience ends in between, though the server gets a fair chance to answer.
+                let patience = since.plus(settings.unreachable_after);
+                until.min(patience.max(now.plus(settings.response_limit / 4)))
+            }
+            _ => until,
+        }
+    }
+
+    /// Counts an attempt for the head and tells how many it has had; none if that was its last one, which ends its wait.
+    fn count_attempt(&self, state: &mut State) -> Option<u32> {
+        let Some(head) = state.waiters.front() else {
+            return Some(1);
+        };
         let attempts = head.count_attempt();
         let limit = head.request.polling.and_then(|polling| polling.limit());
         if limit.is_some_and(|limit| attempts >= limit)
             && let Some(head) = state.waiters.pop_front()
         {
-            head.fail(Error::AttemptsUsedUp {
+            let used_up = Error::AttemptsUsedUp {
                 name: self.target.name.to_string(),
                 attempts,
-            });
+            };
+            state.told.push((head, used_up));
+            return None;
         }
-        state
-            .waiters
-            .front()
-            .map_or(attempts, |head| head.attempts.load(Ordering::Relaxed).max(1))
+        Some(attempts)
     }
 
     /// How long to sleep at most before looking again.

@@ -167,6 +167,16 @@ impl LocalQueue {
         true
     }
 
+    /// Whether the last release was refused, or could not be sent before the lease was over.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        self.lock().unconfirmed
+    }
+
+    /// Whether an attempt is on its way, which may yet be granted.
+    pub(crate) fn is_attempting(&self) -> bool {
+        matches!(self.lock().phase, Phase::Attempting { .. })
+    }
+
     /// Whether a release is on its way.
     pub(crate) fn is_releasing(&self) -> bool {
         matches!(self.lock().phase, Phase::Releasing { .. })
@@ -229,6 +239,7 @@ impl LocalQueue {
             return;
         }
         state.phase = Phase::Idle;
+        state.unconfirmed = closed == Closed::LeaseOver;
         if let Closed::Freed { receivers } = closed {
             self.give_way(state, receivers, now);
         }
