@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 use tokio::task::{JoinSet, yield_now};
 
 use crate::client::Lock;
+use crate::processor::processor_time;
 
 /// No task ever does more sections than this, whatever becomes of the clock.
 const MOST_SECTIONS: u64 = 200_000_000;
@@ -29,6 +30,8 @@ pub(crate) struct Outcome {
     /// Sections that ended in time.
     pub(crate) sections: u64,
     pub(crate) elapsed: Duration,
+    /// Seconds of processor time of this process meanwhile.
+    pub(crate) processor: f64,
     /// How long each caller waited, in nanoseconds; empty unless asked for.
     pub(crate) waits: Histogram<u64>,
 }
@@ -36,6 +39,11 @@ pub(crate) struct Outcome {
 impl Outcome {
     pub(crate) fn rate(&self) -> f64 {
         count(self.sections) / self.elapsed.as_secs_f64()
+    }
+
+    /// Microseconds of processor time for each section.
+    pub(crate) fn processor_each(&self) -> f64 {
+        self.processor * 1e6 / count(self.sections.max(1))
     }
 }
 
@@ -59,17 +67,19 @@ impl Load {
     async fn run<L: Lock, const TIMED: bool>(self, locks: Vec<L>) -> Outcome {
         let stop = Arc::new(AtomicBool::new(false));
         let mut tasks = JoinSet::new();
-        let start = Instant::now();
+        let (start, processor) = (Instant::now(), processor_time());
         for lock in locks {
             tasks.spawn(sections::<L, TIMED>(lock, self.gives_way, Arc::clone(&stop)));
         }
         tokio::time::sleep(self.time).await;
         stop.store(true, Ordering::Relaxed);
         let elapsed = start.elapsed();
+        let processor = processor_time() - processor;
 
         let mut outcome = Outcome {
             sections: 0,
             elapsed,
+            processor,
             waits: waits(),
         };
         let wind_down = async {

@@ -6,6 +6,7 @@ mod arguments;
 mod client;
 mod line;
 mod load;
+mod processor;
 mod race;
 mod report;
 mod samples;

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use lockkeeper::{HoldState, Lease, MutexGuard};
 use redis::Value;
-use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::client::{Client, Lockkeeper};
 use crate::load::count;
+use crate::processor::processor_time;
 use crate::report::{Goal, Row, Table, Unit};
 use crate::samples::Samples;
 use crate::stage::{Stage, two_workers};
@@ -210,11 +210,4 @@ async fn longest(stage: &Stage) -> f64 {
         .filter(|(_, _, _, command)| command.first().is_some_and(|name| name.eq_ignore_ascii_case("EVALSHA")))
         .map(|(_, _, microseconds, _)| count(*microseconds))
         .fold(f64::NAN, f64::max)
-}
-
-/// Seconds of processor time that this process has had, all threads together.
-fn processor_time() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    let (seconds, nanoseconds) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
-    count(seconds) + count(nanoseconds) / 1e9
 }

@@ -6,7 +6,7 @@ use lockkeeper_testkit::RedisServer;
 
 use crate::client::{Client, Lock};
 use crate::line::{Line, with_client};
-use crate::load::{Load, count};
+use crate::load::{Load, Outcome, count};
 use crate::race::Race;
 use crate::report::{Goal, Row, Table, Unit};
 use crate::stage::{Stage, one_thread, two_workers};
@@ -28,7 +28,7 @@ pub(crate) fn measure(stage: &Stage) -> Table {
     let mut rows = Vec::new();
     for (runtime, workers) in [(two_workers(), "two workers"), (one_thread(), "one thread")] {
         let race = runtime.block_on(Race::run(&LINES, stage.rounds(9), async |line, _| {
-            microseconds_a_pair(stage, line).await
+            outcome(stage, line).await
         }));
         rows.extend(rows_of(&race, workers));
     }
@@ -51,18 +51,17 @@ pub(crate) fn measure(stage: &Stage) -> Table {
     }
 }
 
-async fn microseconds_a_pair(stage: &Stage, line: Line) -> f64 {
+async fn outcome(stage: &Stage, line: Line) -> Outcome {
     let url = stage.server.url();
     let name = format!("bench:uncontended:{}", line.argument());
     let load = |milliseconds| Load {
         time: Duration::from_millis(milliseconds),
         gives_way: false,
     };
-    let outcome = with_client!(line, &url, client => {
+    with_client!(line, &url, client => {
         load(stage.choose(60, 30)).rate(vec![client.lock_named(&name)]).await;
         load(stage.choose(500, 200)).rate(vec![client.lock_named(&name)]).await
-    });
-    outcome.elapsed.as_secs_f64() * 1e6 / count(outcome.sections)
+    })
 }
 
 /// `EVALSHA` and `SET` as clients send them, counted by the server. A script's own `SET` counts too, so only the plain
@@ -92,8 +91,8 @@ async fn requests_a_pair(server: &RedisServer, line: Line) -> f64 {
     })
 }
 
-fn rows_of(race: &Race<f64>, workers: &str) -> Vec<Row> {
-    let samples = |line| race.samples(line, |value| *value);
+fn rows_of(race: &Race<Outcome>, workers: &str) -> Vec<Row> {
+    let samples = |line| race.samples(line, |outcome| 1e6 / outcome.rate());
     let row = |line: Line, against: Line, to: &'static str| {
         Row::new(
             format!("{}, {workers}", line.title()),
@@ -118,6 +117,24 @@ fn rows_of(race: &Race<f64>, workers: &str) -> Vec<Row> {
     ] {
         rows.push(row(line, bare, "same scripts bare").ratio_goal(Goal::AtMost(1.10)));
         rows.push(row(line, Line::BareSet, "SET NX PX").ratio_goal(Goal::AtMost(bound)));
+    }
+    for (line, bare) in [
+        (Line::BareSet, Line::BareSet),
+        (Line::BareRedisson, Line::BareRedisson),
+        (Line::Redisson, Line::BareRedisson),
+        (Line::Plain, Line::BarePlain),
+    ] {
+        let processor = |line| race.samples(line, Outcome::processor_each);
+        let row = Row::new(
+            format!("{}, {workers}: client processor time", line.title()),
+            Unit::Microseconds,
+            &processor(line),
+        );
+        rows.push(if line == bare {
+            row
+        } else {
+            row.ratio(processor(line).relative_to(&processor(bare)), "same scripts bare")
+        });
     }
     rows
 }
