@@ -53,7 +53,7 @@ async fn the_pause_of_a_caller_whose_attempts_are_used_up_goes_with_it() {
     let used_up = soon("the polling one", polling).await.unwrap();
     assert!(matches!(used_up, Err(Error::AttemptsUsedUp { .. })), "{used_up:?}");
     held.unlock().await.unwrap();
-    soon("the one behind", behind).await.unwrap().unwrap();
+    drop(soon("the one behind", behind).await.unwrap().unwrap());
 }
 
 /// As above, where the attempt was that of a lone caller and others had come meanwhile.
@@ -77,6 +77,6 @@ async fn a_lone_caller_whose_attempts_are_used_up_wakes_the_line() {
     assert!(matches!(used_up, Err(Error::AttemptsUsedUp { .. })), "{used_up:?}");
     let freed = std::time::Instant::now();
     held.unlock().await.unwrap();
-    soon("the one behind", behind).await.unwrap().unwrap();
+    drop(soon("the one behind", behind).await.unwrap().unwrap());
     assert!(freed.elapsed() < Duration::from_secs(3), "{:?}", freed.elapsed());
 }
