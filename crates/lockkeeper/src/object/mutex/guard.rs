@@ -96,8 +96,11 @@ impl MutexGuard {
         }
     }
 
-    /// Lengthens the hold so that it lasts at least `duration` from now. Never shortens it. May be called any number of
+    /// Lengthens the lease so that it ends no sooner than `duration` from now. Never shortens it. May be called any number of
     /// times; the guard stays the same.
+    ///
+    /// As with any lease, the deadline lies before its end by drift and margin, and a
+    /// [longest hold](crate::Mutex::longest_hold) ends it all the same: [`remaining`](Self::remaining) tells what it came to.
     ///
     /// # Errors
     /// [`Error::Lease`] for a duration that is no lease, before anything is sent; [`Error::Lost`] if the hold is or turns out to be

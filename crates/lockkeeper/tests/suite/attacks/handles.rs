@@ -110,3 +110,29 @@ async fn waiting_for_a_loss_that_never_comes_keeps_no_keeper() {
     assert!(!watching.is_finished());
     watching.abort();
 }
+
+/// Waiters that were cancelled at any point leave no thread, no connection and no subscription behind.
+#[tokio::test]
+async fn a_keeper_ends_after_its_waiters_were_cancelled() {
+    let server = RedisServer::start();
+    let other = Keeper::connect(&server.url()).await.unwrap();
+    let held = other.mutex("seat").lock().await.unwrap();
+    let before = server.client_list().await.len();
+    for pause in [0, 1, 3, 10, 50] {
+        let keeper = Keeper::connect(&server.url()).await.unwrap();
+        let waiting: Vec<_> = (0..5).map(|_| tokio::spawn(lock(&keeper.mutex("seat")))).collect();
+        drop(keeper);
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        waiting.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+    wait_until("the other keeper's connections alone", SOON, async || {
+        let (clients, channels) = (server.client_list().await.len(), server.pubsub_channels().await);
+        if clients <= before && channels.is_empty() {
+            Ok(())
+        } else {
+            Err((clients, channels))
+        }
+    })
+    .await;
+    held.unlock().await.unwrap();
+}
