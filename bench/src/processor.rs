@@ -8,5 +8,5 @@ use crate::load::count;
 pub(crate) fn processor_time() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let (seconds, nanoseconds) = (time.tv_sec.cast_unsigned(), time.tv_nsec.cast_unsigned());
-    count(seconds) + count(nanoseconds.into()) / 1e9
+    count(seconds) + count(nanoseconds) / 1e9
 }

@@ -2,7 +2,7 @@
 //!
 //! A purchase reads the stored count of tickets, thinks for a millisecond, and writes the count less one. All
 //! strategies do just that, with the same time to think; they differ in how they keep the buyers apart
-//! (see [`strategy`]).
+//! (see `strategy`).
 //!
 //! ```text
 //! mod      the command                     sale     one strategy's sale
