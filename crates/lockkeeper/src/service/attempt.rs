@@ -21,6 +21,8 @@ pub(crate) struct Attempt {
     terms: Terms,
     longest: Option<Duration>,
     block: u32,
+    /// The time for which local turns go on under a fixed lease.
+    turns: Duration,
     asked: u64,
 }
 
@@ -42,11 +44,12 @@ impl Attempt {
         longest: Option<Duration>,
         block: u32,
     ) -> Self {
-        // Guards that take turns under a fixed lease shall each have all of it, without asking again.
+        // Guards that take turns under a fixed lease shall each have all of it, without asking again. What the clocks may
+        // run apart in that time comes on top, so that it is not the last guard's.
         let turns = if block > 1 && !terms.lease.is_renewed() {
-            whole_milliseconds(core.settings.turn.time)
+            core.settings.turn.time
         } else {
-            0
+            Duration::ZERO
         };
         Self {
             owner: core.owners.next(),
@@ -55,7 +58,10 @@ impl Attempt {
             terms,
             longest,
             block,
-            asked: terms.milliseconds + turns,
+            turns,
+            asked: terms
+                .milliseconds
+                .saturating_add(whole_milliseconds(turns.saturating_add(turns / 99))),
         }
     }
 
@@ -111,6 +117,7 @@ impl Attempt {
             copies: Arc::clone(&self.copies),
             terms: self.terms,
             asked: self.asked,
+            trusted: self.terms.trusted().saturating_add(self.turns),
             first_token,
             block,
             // Which copy was granted cannot be told: the oldest is the safe one.

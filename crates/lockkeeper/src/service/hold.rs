@@ -32,6 +32,8 @@ pub(crate) struct Grant {
     pub(crate) terms: Terms,
     /// The life in milliseconds that was asked for: the lease, and with a block of tokens the time of the local turns.
     pub(crate) asked: u64,
+    /// How long after the request the hold may be believed.
+    pub(crate) trusted: Duration,
     pub(crate) first_token: u64,
     pub(crate) block: u32,
     /// When the oldest copy of the request left.
@@ -80,7 +82,6 @@ impl Hold {
     pub(crate) fn new(grant: Grant, now: Moment, meters: Arc<Meters>) -> Self {
         let Grant { terms, granted, .. } = grant;
         let longest_until = grant.longest.map_or(Moment::FAR, |span| granted.plus(span));
-        let trusted = Duration::from_millis(grant.asked).saturating_sub(terms.kept_back);
         let hold = Self {
             target: grant.target,
             owner: grant.owner,
@@ -92,7 +93,7 @@ impl Hold {
             turns_from: if terms.lease.is_renewed() { now } else { granted },
             longest_until,
             process: std::process::id(),
-            deadline: AtomicU64::new(granted.plus(trusted).min(longest_until).as_nanos()),
+            deadline: AtomicU64::new(granted.plus(grant.trusted).min(longest_until).as_nanos()),
             overdue: AtomicU64::new(u64::MAX),
             longest_lease: AtomicU64::new(grant.asked),
             end: AtomicU8::new(LIVE),

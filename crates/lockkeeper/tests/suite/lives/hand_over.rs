@@ -173,7 +173,8 @@ async fn each_local_guard_has_its_whole_fixed_lease(layout: Layout) {
         assert!(remaining >= trusted, "{index}: {remaining:?} of {trusted:?}");
         assert_eq!(remaining, started - ms(15) * index, "a hand-over moves no deadline");
     }
-    assert!(turns.stage.left("turns").await <= 5050);
+    // The key lives as much longer as the clocks may run apart in the time of the turns.
+    assert!(turns.stage.left("turns").await <= 5051);
 }
 
 async fn a_hold_lost_by_deadline_is_not_handed_over(layout: Layout) {
