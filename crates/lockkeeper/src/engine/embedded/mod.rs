@@ -8,6 +8,7 @@ mod clock;
 mod inspect;
 mod keyspace;
 mod mutex;
+mod post;
 mod timeline;
 mod token;
 
@@ -21,9 +22,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use self::clock::RuntimeClock;
 use self::keyspace::{Keyspace, Now};
+use self::post::Post;
 use self::timeline::Timeline;
 use super::{
-    Answer, Answering, Copies, Engine, Lane, Released, Renew, Reply, SignalChange, SignalTable, Step, StepError,
+    Answer, Answering, Copies, Engine, Kind, Lane, Renew, Reply, SignalChange, SignalTable, Step, StepError,
     Subscription,
 };
 use crate::base::clock::{Clock, Moment};
@@ -117,42 +119,13 @@ impl EmbeddedEngine {
             at,
             server_time: self.server_time(at),
         };
-        let keyspace = &mut state.keyspace;
-        let reply = match step {
-            Step::Acquire(acquire) => {
-                note_copy(&acquire.copies, at);
-                Reply::Acquired(mutex::acquire(keyspace, now, &acquire)?)
-            }
-            Step::Renew(entries) => {
-                let renew = |entry: &Renew| {
-                    note_copy(&entry.copies, at);
-                    Ok(mutex::renew(keyspace, now, entry))
-                };
-                Reply::Renewed(entries.iter().map(renew).collect())
-            }
-            Step::Release { target, owner } => {
-                let freed = mutex::release(keyspace, now, &target, &owner)?;
-                drop(state);
-                Reply::Released(if freed {
-                    Released::Freed {
-                        receivers: self.signals.signal(&target.channel),
-                    }
-                } else {
-                    Released::NotThere
-                })
-            }
-            Step::ForceRelease { target } => {
-                let freed = mutex::force_release(keyspace, now, &target)?;
-                drop(state);
-                if freed {
-                    self.signals.signal(&target.channel);
-                }
-                Reply::ForceReleased(freed)
-            }
-            Step::Inspect { name } => Reply::Inspected(inspect::inspect(keyspace, now, &name)),
-        };
+        let mut post = Post::new(&self.signals);
+        let reply = take(step, &mut state.keyspace, now, &mut post);
+        drop(state);
+        // Waking may run anything: not under the lock.
+        post.send();
         Ok(Answer {
-            reply,
+            reply: reply?,
             sent: at,
             server_time: now.server_time,
         })
@@ -173,6 +146,34 @@ impl EmbeddedEngine {
         let elapsed = u64::try_from(at.since(self.origin).as_micros()).unwrap_or(u64::MAX);
         self.epoch.saturating_add(elapsed)
     }
+}
+
+/// Does what the step says, by the kind of object that it is for.
+fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> Result<Reply, StepError> {
+    Ok(match step {
+        Step::Acquire(acquire) => {
+            note_copy(&acquire.copies, now.at);
+            Reply::Acquired(match acquire.target.kind {
+                Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::acquire(keyspace, now, &acquire)?,
+            })
+        }
+        Step::Renew(entries) => {
+            let mut renew = |entry: &Renew| {
+                note_copy(&entry.copies, now.at);
+                Ok(match entry.target.kind {
+                    Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::renew(keyspace, now, entry),
+                })
+            };
+            Reply::Renewed(entries.iter().map(&mut renew).collect())
+        }
+        Step::Release { target, owner } => Reply::Released(match target.kind {
+            Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::release(keyspace, now, &target, &owner, post)?,
+        }),
+        Step::ForceRelease { target } => Reply::ForceReleased(match target.kind {
+            Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::force_release(keyspace, now, &target, post)?,
+        }),
+        Step::Inspect { name } => Reply::Inspected(inspect::inspect(keyspace, now, &name)),
+    })
 }
 
 /// A copy that is answered at once: it only tells when the first one was sent.

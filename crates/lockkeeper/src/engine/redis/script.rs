@@ -89,6 +89,9 @@ scripts! {
     PLAIN_RENEW = "plain/renew";
     PLAIN_RELEASE = "plain/release";
     PLAIN_FORCE_RELEASE = "plain/force_release";
+    SPIN_RELEASE = "spin/release";
+    SPIN_FORCE_RELEASE = "spin/force_release";
+    FENCED_ACQUIRE = "fenced/acquire";
     INSPECT = "inspect";
 }
 
