@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Spin,
     /// Redisson's hash, with the tokens on Redisson's own key.
     Fenced,
+    /// Redisson's count-down latch: a number that is there only while it is above zero.
+    Latch,
 }
 
 impl Kind {
@@ -33,6 +35,7 @@ impl Kind {
             Self::Mutex(_) => "mutex",
             Self::Spin => "spin mutex",
             Self::Fenced => "fenced mutex",
+            Self::Latch => "latch",
         }
     }
 
@@ -51,13 +54,14 @@ impl Kind {
     pub(crate) const fn is_lined_up(self) -> bool {
         match self {
             Self::Mutex(_) | Self::Spin | Self::Fenced => true,
+            Self::Latch => false,
         }
     }
 
     /// Whether a waiter has a place on the server, which is to be given up when it goes away.
     pub(crate) const fn keeps_places(self) -> bool {
         match self {
-            Self::Mutex(_) | Self::Spin | Self::Fenced => false,
+            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Latch => false,
         }
     }
 
@@ -92,6 +96,8 @@ impl Target {
         let channel = match kind {
             Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced => name.prefixed("redisson_lock__channel"),
             Kind::Mutex(Layout::Plain) => name.prefixed("lockkeeper_channel"),
+            // Redisson adds braces whatever the name has.
+            Kind::Latch => format!("redisson_countdownlatch__channel__{{{}}}", name.as_str()),
         };
         Self {
             kind,
@@ -100,6 +106,11 @@ impl Target {
             peer_token_key: name.prefixed("redisson_lock_token"),
             name,
         }
+    }
+
+    /// Where the answer to one operation is kept for a while, so that a repeat gets the same.
+    pub(crate) fn answer_key(&self, mark: &Owner) -> String {
+        format!("{}:{}", self.name.prefixed("lockkeeper_answer"), mark.as_str())
     }
 
     /// The channel on which this owner waits.
@@ -119,6 +130,8 @@ pub(crate) enum Step {
     Release { target: Arc<Target>, owner: Owner },
     /// Free the object whoever holds it.
     ForceRelease { target: Arc<Target> },
+    /// Something else that this kind of object can do.
+    Operate(Operation),
     /// Tell what is known of the name, of whatever kind it is.
     Inspect { name: Name },
 }
@@ -158,6 +171,38 @@ pub(crate) struct Renew {
     pub(crate) copies: Arc<Copies>,
 }
 
+/// What an object does beside being held. An operation that changes something carries a mark, under which its answer is
+/// kept: the same mark again changes nothing and gets the same answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) target: Arc<Target>,
+    pub(crate) action: Action,
+    pub(crate) mark: Owner,
+    pub(crate) copies: Arc<Copies>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Set the count of a latch that has none; answers 1 if that was done, else 0.
+    SetCount(u64),
+    /// Count a latch down; answers the count that is left.
+    CountDown,
+    /// Tell the count of a latch.
+    Count,
+    /// Remove a latch whatever its count; answers 1 if there was one, else 0.
+    RemoveLatch,
+}
+
+impl Action {
+    /// Whether it changes something, so that its answer is kept for a repeat.
+    pub(crate) const fn is_change(self) -> bool {
+        !matches!(self, Self::Count)
+    }
+}
+
+/// How long the answer to an operation is kept, in milliseconds: longer than any copy of it may come late.
+pub(crate) const ANSWER_LIFE: u64 = 60_000;
+
 /// The reply to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
@@ -167,6 +212,7 @@ pub(crate) enum Reply {
     Released(Released),
     /// Whether there was something to free.
     ForceReleased(bool),
+    Operated(Outcome),
     Inspected(Inspection),
 }
 
@@ -176,6 +222,12 @@ pub(crate) enum Acquired {
     Granted { first_token: u64, block: u32 },
     /// Held by somebody else.
     Busy(Busy),
+}
+
+/// The answer to an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Number(i64),
 }
 
 /// What a refused caller is told.

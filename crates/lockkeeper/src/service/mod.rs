@@ -8,6 +8,7 @@ pub(crate) mod gate;
 pub(crate) mod hold;
 pub(crate) mod local_queue;
 pub(crate) mod meters;
+pub(crate) mod operation;
 pub(crate) mod place;
 pub(crate) mod register;
 pub(crate) mod release;

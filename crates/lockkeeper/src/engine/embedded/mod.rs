@@ -4,9 +4,11 @@
 //! agree with them reply by reply. It has no thread and no timer: [`timeline`] brings what is due up to date whenever
 //! somebody looks, on the clock of the runtime in which the engine was made, so that it honours tokio's paused clock.
 
+mod answer;
 mod clock;
 mod inspect;
 mod keyspace;
+mod latch;
 mod mutex;
 mod post;
 mod timeline;
@@ -25,8 +27,8 @@ use self::keyspace::{Keyspace, Now};
 use self::post::Post;
 use self::timeline::Timeline;
 use super::{
-    Answer, Answering, Copies, Engine, Kind, Lane, Renew, Reply, SignalChange, SignalTable, Step, StepError,
-    Subscription,
+    Action, Answer, Answering, Cause, Copies, Engine, Kind, Lane, Operation, Outcome, Renew, Reply, SignalChange,
+    SignalTable, Step, StepError, Subscription, Target,
 };
 use crate::base::clock::{Clock, Moment};
 
@@ -155,6 +157,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             note_copy(&acquire.copies, now.at);
             Reply::Acquired(match acquire.target.kind {
                 Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::acquire(keyspace, now, &acquire)?,
+                Kind::Latch => return Err(not_held(&acquire.target)),
             })
         }
         Step::Renew(entries) => {
@@ -162,18 +165,55 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 note_copy(&entry.copies, now.at);
                 Ok(match entry.target.kind {
                     Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::renew(keyspace, now, entry),
+                    Kind::Latch => return Err(not_held(&entry.target)),
                 })
             };
             Reply::Renewed(entries.iter().map(&mut renew).collect())
         }
         Step::Release { target, owner } => Reply::Released(match target.kind {
             Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::release(keyspace, now, &target, &owner, post)?,
+            Kind::Latch => return Err(not_held(&target)),
         }),
         Step::ForceRelease { target } => Reply::ForceReleased(match target.kind {
             Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::force_release(keyspace, now, &target, post)?,
+            Kind::Latch => return Err(not_held(&target)),
         }),
+        Step::Operate(operation) => {
+            note_copy(&operation.copies, now.at);
+            Reply::Operated(operate(keyspace, now, &operation, post)?)
+        }
         Step::Inspect { name } => Reply::Inspected(inspect::inspect(keyspace, now, &name)),
     })
+}
+
+/// An operation, whose answer is kept if it changed something.
+fn operate(
+    keyspace: &mut Keyspace,
+    now: Now,
+    operation: &Operation,
+    post: &mut Post<'_>,
+) -> Result<Outcome, StepError> {
+    let target = &*operation.target;
+    let kept = operation.action.is_change().then(|| target.answer_key(&operation.mark));
+    if let Some(key) = &kept
+        && let Some(answer) = answer::known(keyspace, now, key)
+    {
+        return Ok(answer);
+    }
+    let outcome = match operation.action {
+        Action::SetCount(_) | Action::CountDown | Action::Count | Action::RemoveLatch => {
+            latch::operate(keyspace, now, target, operation.action, post)?
+        }
+    };
+    if let Some(key) = &kept {
+        answer::keep(keyspace, now, key, &outcome);
+    }
+    Ok(outcome)
+}
+
+/// The error for an object that is not of the kind that a step is for. The services never ask for one.
+fn not_held(target: &Target) -> StepError {
+    StepError::none(Cause::WrongKind(target.kind.word().to_owned()))
 }
 
 /// A copy that is answered at once: it only tells when the first one was sent.

@@ -135,18 +135,18 @@ pub(super) async fn run(
 
 pub(super) fn acquire_call(step: &Acquire, window: Window) -> (&'static Script, Cmd) {
     match step.target.kind {
-        Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::acquire_call(step, window),
+        Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Latch => mutex::acquire_call(step, window),
     }
 }
 
 pub(super) fn release_call(target: &Target, owner: &Owner) -> (&'static Script, Cmd) {
     match target.kind {
-        Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::release_call(target, owner),
+        Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Latch => mutex::release_call(target, owner),
     }
 }
 
 pub(super) fn force_release_call(target: &Target) -> (&'static Script, Cmd) {
     match target.kind {
-        Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::force_release_call(target),
+        Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Latch => mutex::force_release_call(target),
     }
 }

@@ -9,10 +9,12 @@ mod config;
 mod hold;
 mod inspect;
 mod lanes;
+mod latch;
 mod link;
 mod mutex;
 mod node;
 mod offset;
+mod operation;
 pub(crate) mod optimistic;
 mod refusal;
 mod renewal;
@@ -92,6 +94,7 @@ async fn perform(link: &Arc<Link>, step: Step, limit: Duration) -> Result<Answer
         Step::Renew(entries) => renewal::renew(link, &entries, until).await,
         Step::Release { target, owner } => hold::release(link, &target, &owner, until).await,
         Step::ForceRelease { target } => hold::force_release(link, &target, until).await,
+        Step::Operate(operation) => operation::operate(link, &operation, until).await,
         Step::Inspect { name } => inspect::inspect(link, name, until).await,
     }
 }

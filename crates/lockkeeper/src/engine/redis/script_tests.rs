@@ -10,8 +10,9 @@ use crate::base::name::Name;
 use crate::base::owner::Owner;
 use crate::engine::redis::hold::{Window, acquire_call, force_release_call, release_call};
 use crate::engine::redis::inspect::inspect_call;
+use crate::engine::redis::operation::operate_call;
 use crate::engine::redis::renewal::renew_call;
-use crate::engine::{Acquire, Copies, Kind, Layout, Renew, Target};
+use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Target};
 
 /// What the header of a script declares for `KEYS` or `ARGV`: numbers, and where a range begins.
 #[derive(Debug, Default, PartialEq)]
@@ -108,6 +109,21 @@ fn calls() -> Vec<Call> {
         calls.extend(single.map(|(script, command)| (script, command, None)));
         let (script, command) = renew_call(&holds(3, kind, 2), &[0, 1, 2], window());
         calls.push((script, command, Some((3, 2))));
+    }
+    for action in [
+        Action::SetCount(3),
+        Action::CountDown,
+        Action::Count,
+        Action::RemoveLatch,
+    ] {
+        let operation = Operation {
+            target: target(Kind::Latch),
+            action,
+            mark: owner.clone(),
+            copies: Arc::new(Copies::new()),
+        };
+        let (script, command) = operate_call(&operation, window());
+        calls.push((script, command, None));
     }
     calls
 }
@@ -219,7 +235,7 @@ fn hashes_are_those_of_the_text() {
     assert_eq!(hashes.len(), all().len());
     // The hash that every server gives this text.
     assert_eq!(
-        Script::new("", "return 1").hash(),
+        Script::new("", "", "return 1").hash(),
         "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"
     );
 }

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use crate::base::name::Name;
 use crate::base::owner::Owner;
 use crate::engine::embedded::tests::Foreign;
-use crate::engine::{Acquire, Copies, Kind, Layout, Renew, Step, Target};
+use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Step, Target};
 
 /// What happens next on both sides.
 pub(super) enum Move {
@@ -67,6 +67,7 @@ fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         Step::Release { target, owner } => write!(f, "release {}", of(target, owner)),
         Step::ForceRelease { target } => write!(f, "force {:?} {}", target.kind, target.name),
+        Step::Operate(step) => write!(f, "{:?} of {}", step.action, of(&step.target, &step.mark)),
         Step::Inspect { name } => write!(f, "inspect {name}"),
     }
 }
@@ -133,7 +134,8 @@ impl Moves {
             760..800 => Move::Step(Step::ForceRelease {
                 target: self.target().1,
             }),
-            800..860 => Move::Step(Step::Inspect {
+            800..830 => Move::Step(self.operate()),
+            830..860 => Move::Step(Step::Inspect {
                 name: self.target().1.name.clone(),
             }),
             860..910 => Move::Lapse(self.lapse()),
@@ -192,6 +194,27 @@ impl Moves {
     fn release(&mut self) -> Step {
         let (target, owner) = self.target_and_owner();
         Step::Release { target, owner }
+    }
+
+    /// Something beside holding. Marks are few, so that some are repeats.
+    fn operate(&mut self) -> Step {
+        let name = self.target().1.name.clone();
+        let action = match self.random.u32(0..6) {
+            0 | 1 => Action::SetCount(self.random.u64(0..4)),
+            2 | 3 => Action::CountDown,
+            4 => Action::Count,
+            _ => Action::RemoveLatch,
+        };
+        let mark = match self.random.u32(0..4) {
+            0 => self.owner(),
+            _ => Owner::from_text(&format!("mark:{}", self.random.u64(..))),
+        };
+        Step::Operate(Operation {
+            target: Arc::new(Target::new(Kind::Latch, name)),
+            action,
+            mark,
+            copies: Arc::new(Copies::new()),
+        })
     }
 
     /// A batch that names no hold twice: what belongs together may be done in any order.

@@ -53,6 +53,7 @@ impl Tally {
             Ok(Reply::Released(Released::NotThere)) => count("not there"),
             Ok(Reply::ForceReleased(true)) => count("forced"),
             Ok(Reply::ForceReleased(false)) => count("nothing to force"),
+            Ok(Reply::Operated(_)) => count("operated"),
             Ok(Reply::Inspected(_)) => count("inspected"),
             Err(StepError {
                 cause: Cause::WrongKind(_),
