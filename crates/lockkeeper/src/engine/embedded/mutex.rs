@@ -50,8 +50,8 @@ pub(super) fn kind(value: &Value) -> &'static str {
         Value::Text(_) => "string",
         Value::Hash(fields) if fields.contains_key("mode") => "read-write lock",
         Value::Hash(_) | Value::Token(_) => "hash",
-        #[cfg(test)]
         Value::List(_) => "list",
+        Value::Scores(_) => "zset",
     }
 }
 
