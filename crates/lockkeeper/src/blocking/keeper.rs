@@ -44,6 +44,11 @@ impl Keeper {
         Mutex::new(self.inner.fenced_mutex(name))
     }
 
+    /// The fair lock of this name; see [`lockkeeper::Keeper::fair_mutex`](crate::Keeper::fair_mutex).
+    pub fn fair_mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(self.inner.fair_mutex(name))
+    }
+
     /// The spin lock of this name; see [`lockkeeper::Keeper::spin_mutex`](crate::Keeper::spin_mutex).
     pub fn spin_mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(self.inner.spin_mutex(name))

@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Spin,
     /// Redisson's hash, with the tokens on Redisson's own key.
     Fenced,
+    /// Redisson's hash, and a line of those who wait.
+    Fair,
     /// Redisson's count-down latch: a number that is there only while it is above zero.
     Latch,
 }
@@ -35,6 +37,7 @@ impl Kind {
             Self::Mutex(_) => "mutex",
             Self::Spin => "spin mutex",
             Self::Fenced => "fenced mutex",
+            Self::Fair => "fair mutex",
             Self::Latch => "latch",
         }
     }
@@ -54,13 +57,14 @@ impl Kind {
     pub(crate) const fn is_lined_up(self) -> bool {
         match self {
             Self::Mutex(_) | Self::Spin | Self::Fenced => true,
-            Self::Latch => false,
+            Self::Fair | Self::Latch => false,
         }
     }
 
     /// Whether a waiter has a place on the server, which is to be given up when it goes away.
     pub(crate) const fn keeps_places(self) -> bool {
         match self {
+            Self::Fair => true,
             Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Latch => false,
         }
     }
@@ -94,7 +98,9 @@ impl Target {
     pub(crate) fn new(kind: impl Into<Kind>, name: Name) -> Self {
         let kind = kind.into();
         let channel = match kind {
-            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced => name.prefixed("redisson_lock__channel"),
+            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced | Kind::Fair => {
+                name.prefixed("redisson_lock__channel")
+            }
             Kind::Mutex(Layout::Plain) => name.prefixed("lockkeeper_channel"),
             // Redisson adds braces whatever the name has.
             Kind::Latch => format!("redisson_countdownlatch__channel__{{{}}}", name.as_str()),
@@ -114,8 +120,26 @@ impl Target {
     }
 
     /// The channel on which this owner waits.
-    pub(crate) fn channel_of(&self, _owner: &Owner) -> Arc<str> {
-        Arc::clone(&self.channel)
+    pub(crate) fn channel_of(&self, owner: &Owner) -> Arc<str> {
+        match self.kind {
+            Kind::Fair => self.channel_of_text(owner.as_str()),
+            _ => Arc::clone(&self.channel),
+        }
+    }
+
+    /// The channel of one waiter in the line of a fair mutex.
+    pub(crate) fn channel_of_text(&self, waiter: &str) -> Arc<str> {
+        format!("{}:{waiter}", self.channel).into()
+    }
+
+    /// The line of a fair mutex, head first.
+    pub(crate) fn queue_key(&self) -> String {
+        self.name.prefixed("redisson_lock_queue")
+    }
+
+    /// When each waiter of a fair mutex counts as dead, in milliseconds of the server's time.
+    pub(crate) fn timeout_key(&self) -> String {
+        self.name.prefixed("redisson_lock_timeout")
     }
 }
 

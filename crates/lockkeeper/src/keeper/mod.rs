@@ -137,6 +137,24 @@ impl Keeper {
         Mutex::new(&self.core, Kind::Fenced, name.as_ref())
     }
 
+    /// The lock of this name that serves callers of all processes in the order in which they came, Java's fair lock included.
+    ///
+    /// A waiter keeps its place however long it waits. One that died, or whose process stands still, holds up the others for
+    /// one grace ([`KeeperBuilder::fair_grace`]), not for more. [`Mutex::try_lock`] overtakes nobody. Each unlock asks the
+    /// server: a hold never passes from one local caller to the next.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let counter = keeper.fair_mutex("counter:3");
+    /// let guard = counter.lock().await?;
+    /// guard.unlock().await?;
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn fair_mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(&self.core, Kind::Fair, name.as_ref())
+    }
+
     /// The lock of this name that is waited for by asking again, with pauses that grow from 1 ms to 128 ms, a little of them at
     /// random, and without any message. [`Mutex::polling`] sets other pauses.
     ///

@@ -6,6 +6,7 @@
 
 mod answer;
 mod clock;
+mod fair;
 mod inspect;
 mod keyspace;
 mod latch;
@@ -157,6 +158,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             note_copy(&acquire.copies, now.at);
             Reply::Acquired(match acquire.target.kind {
                 Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::acquire(keyspace, now, &acquire)?,
+                Kind::Fair => fair::acquire(keyspace, now, &acquire, post)?,
                 Kind::Latch => return Err(not_held(&acquire.target)),
             })
         }
@@ -164,7 +166,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             let mut renew = |entry: &Renew| {
                 note_copy(&entry.copies, now.at);
                 Ok(match entry.target.kind {
-                    Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::renew(keyspace, now, entry),
+                    Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Fair => mutex::renew(keyspace, now, entry),
                     Kind::Latch => return Err(not_held(&entry.target)),
                 })
             };
@@ -172,10 +174,12 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
         }
         Step::Release { target, owner } => Reply::Released(match target.kind {
             Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::release(keyspace, now, &target, &owner, post)?,
+            Kind::Fair => fair::release(keyspace, now, &target, &owner, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::ForceRelease { target } => Reply::ForceReleased(match target.kind {
             Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::force_release(keyspace, now, &target, post)?,
+            Kind::Fair => fair::force_release(keyspace, now, &target, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::Operate(operation) => {

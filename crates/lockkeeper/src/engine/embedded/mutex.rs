@@ -10,7 +10,7 @@ use crate::base::owner::Owner;
 use crate::engine::{Acquire, Acquired, Busy, Cause, Kind, Layout, Released, Renew, Renewed, StepError, Target};
 
 /// Who has the mutex, as one owner sees it.
-enum Hold<'a> {
+pub(super) enum Hold<'a> {
     Nobody,
     Ours(&'a mut Entry),
     Theirs(&'a mut Entry),
@@ -25,7 +25,7 @@ const fn layout(target: &Target) -> Layout {
 }
 
 /// Looks at the key; anything but a mutex of the target's layout is an error.
-fn hold<'a>(
+pub(super) fn hold<'a>(
     keyspace: &'a mut Keyspace,
     now: Now,
     target: &Target,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
+use super::fair;
 use super::link::Link;
 use super::mutex;
 use super::reply::{Status, not_understood, number, refused, time_left, told};
@@ -136,17 +137,20 @@ pub(super) async fn run(
 pub(super) fn acquire_call(step: &Acquire, window: Window) -> (&'static Script, Cmd) {
     match step.target.kind {
         Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Latch => mutex::acquire_call(step, window),
+        Kind::Fair => fair::acquire_call(step, window),
     }
 }
 
 pub(super) fn release_call(target: &Target, owner: &Owner) -> (&'static Script, Cmd) {
     match target.kind {
         Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Latch => mutex::release_call(target, owner),
+        Kind::Fair => fair::release_call(target, owner),
     }
 }
 
 pub(super) fn force_release_call(target: &Target) -> (&'static Script, Cmd) {
     match target.kind {
         Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Latch => mutex::force_release_call(target),
+        Kind::Fair => fair::force_release_call(target),
     }
 }

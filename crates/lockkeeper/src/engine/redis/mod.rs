@@ -6,6 +6,7 @@
 
 mod backoff;
 mod config;
+mod fair;
 mod hold;
 mod inspect;
 mod lanes;

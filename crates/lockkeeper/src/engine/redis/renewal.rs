@@ -31,7 +31,7 @@ impl Family {
     fn of(kind: Kind) -> Self {
         match kind {
             Kind::Mutex(Layout::Plain) => Self::Plain,
-            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced | Kind::Latch => Self::Hash,
+            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced | Kind::Fair | Kind::Latch => Self::Hash,
         }
     }
 

@@ -70,11 +70,11 @@ impl Script {
 }
 
 macro_rules! scripts {
-    ($($constant:ident = $name:literal $(after $opening:literal)? $(then $shared:literal)?;)+) => {
+    ($($constant:ident = $name:literal $(after $($opening:literal)+)? $(then $shared:literal)?;)+) => {
         $(
             pub(super) static $constant: LazyLock<Script> =
                 LazyLock::new(|| {
-                    Script::new($name, concat!($(include_str!(concat!("scripts/", $opening, ".lua")))?), concat!(
+                    Script::new($name, concat!($($(include_str!(concat!("scripts/", $opening, ".lua"))),+)?), concat!(
                         include_str!(concat!("scripts/", $name, ".lua")),
                         $(include_str!(concat!("scripts/", $shared, ".lua")),)?
                     ))
@@ -100,6 +100,9 @@ scripts! {
     SPIN_RELEASE = "spin/release";
     SPIN_FORCE_RELEASE = "spin/force_release";
     FENCED_ACQUIRE = "fenced/acquire";
+    FAIR_ACQUIRE = "fair/acquire" after "shared/line" then "shared/grant";
+    FAIR_RELEASE = "fair/release" after "shared/opening" "shared/line";
+    FAIR_FORCE_RELEASE = "fair/force_release" after "shared/opening" "shared/line";
     LATCH_SET_COUNT = "latch/set_count" after "shared/opening";
     LATCH_COUNT_DOWN = "latch/count_down" after "shared/opening";
     LATCH_REMOVE = "latch/remove" after "shared/opening";

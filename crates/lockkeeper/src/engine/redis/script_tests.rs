@@ -67,11 +67,12 @@ fn holds(entries: usize, kind: Kind, refresh: usize) -> Vec<Renew> {
 }
 
 /// The kinds that are held.
-const HELD: [Kind; 4] = [
+const HELD: [Kind; 5] = [
     Kind::Mutex(Layout::Redisson),
     Kind::Mutex(Layout::Plain),
     Kind::Spin,
     Kind::Fenced,
+    Kind::Fair,
 ];
 
 fn target(kind: Kind) -> Arc<Target> {

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use crate::base::name::Name;
 use crate::base::owner::Owner;
 use crate::engine::embedded::tests::Foreign;
-use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Step, Target};
+use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Step, Target, Waiting};
 
 /// What happens next on both sides.
 pub(super) enum Move {
@@ -73,11 +73,12 @@ fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// What may meet under one name.
-const KINDS: [Kind; 4] = [
+const KINDS: [Kind; 5] = [
     Kind::Mutex(Layout::Redisson),
     Kind::Mutex(Layout::Plain),
     Kind::Spin,
     Kind::Fenced,
+    Kind::Fair,
 ];
 
 /// Few names and few owners, so that they meet.
@@ -186,7 +187,10 @@ impl Moves {
             } else {
                 self.random.u32(1..=LARGEST_BLOCK)
             },
-            waiting: None,
+            waiting: self.random.bool().then(|| Waiting {
+                waited: 0,
+                grace: self.random.u64(1..=8_000),
+            }),
             copies: Arc::new(Copies::new()),
         })
     }

@@ -1,7 +1,7 @@
 -- shared/grant: the part of every acquire that does not depend on the layout. It stands behind a script that declares
 -- the keys and arguments, and that defines
---   look(owner)  tells whether the owner holds the lock, and what else is there: {milliseconds left}, {false, kind}, or an
---                error of the server's
+--   look(owner)  tells whether the owner holds the lock, and what else is there: {milliseconds left}, {milliseconds left, nil,
+--                milliseconds until it must look again}, {false, kind}, or an error of the server's
 --   take(owner)  writes the lock
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -21,7 +21,7 @@ if other then
     return other
   end
   if other[1] then
-    return {1, now, other[1]}
+    return {1, now, other[1], other[3]}
   end
   return {3, now, other[2]}
 end
