@@ -85,6 +85,7 @@ pub use error::{Effect, Error, LeaseError, LossReason, NameError, Refusal, UrlEr
 pub use keeper::{CloseReport, Holder, InLine, Inspection, Keeper, KeeperBuilder};
 pub use object::hold_handle::HoldHandle;
 pub use object::mutex::{Mutex, MutexGuard, Ran};
+pub use object::rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use object::scope::{Scope, ScopedGuard};
 pub use service::hold::HoldState;
 pub use service::release::Unlocked;

@@ -27,17 +27,69 @@ pub(super) fn held_by_this_thread(origin: &Origin) -> Option<Arc<Turn>> {
 }
 
 /// Makes a new hold this thread's.
-pub(super) fn remember(guard: crate::MutexGuard) -> MutexGuard {
+pub(super) fn remember(turn: &Arc<Turn>) {
     HELD.with_borrow_mut(|held| {
         held.retain(|turn| turn.strong_count() > 0);
-        held.push(Arc::downgrade(&guard.turn));
+        held.push(Arc::downgrade(turn));
     });
-    MutexGuard::new(guard)
 }
 
-fn forget(turn: &Arc<Turn>) {
+pub(super) fn forget(turn: &Arc<Turn>) {
     HELD.with_borrow_mut(|held| held.retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(turn))));
 }
+
+/// What every guard of a thread offers; it needs a field `guard`, which is the async form.
+macro_rules! guard_methods {
+    () => {
+        /// The name of the lock.
+        #[must_use]
+        pub fn name(&self) -> &str {
+            self.guard.name()
+        }
+
+        /// The text that marks the hold on the server; keep it out of logs.
+        #[must_use]
+        pub fn owner(&self) -> &str {
+            self.guard.owner()
+        }
+
+        /// How long the hold may still be believed.
+        #[must_use]
+        pub fn remaining(&self) -> Duration {
+            self.guard.remaining()
+        }
+
+        /// Held, doubtful or lost, without asking anybody.
+        #[must_use]
+        pub fn state(&self) -> HoldState {
+            self.guard.state()
+        }
+
+        /// A view of the hold for others, which does not keep it.
+        #[must_use]
+        pub fn handle(&self) -> HoldHandle {
+            self.guard.handle()
+        }
+
+        /// Lengthens the hold; see [`lockkeeper::MutexGuard::extend`](crate::MutexGuard::extend).
+        ///
+        /// # Errors
+        /// Those of the async form, and [`Error::BlockingInAsync`].
+        pub fn extend(&self, duration: Duration) -> Result<(), Error> {
+            block_on(self.guard.turn.core(), self.guard.extend(duration))?
+        }
+
+        /// Gives the lock up; see [`lockkeeper::MutexGuard::unlock`](crate::MutexGuard::unlock).
+        ///
+        /// # Errors
+        /// Those of the async form. Inside async code [`Error::BlockingInAsync`], and the lock is freed in the background.
+        pub fn unlock(self) -> Result<Unlocked, Error> {
+            let core = Arc::clone(self.guard.turn.core());
+            block_on(&core, self.guard.unlock())?
+        }
+    };
+}
+pub(super) use guard_methods;
 
 /// The value that a thread holding a [`Mutex`](super::Mutex) has in hand; see [`lockkeeper::MutexGuard`](crate::MutexGuard).
 ///
@@ -61,57 +113,18 @@ impl MutexGuard {
         }
     }
 
-    /// The name of the lock.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.guard.name()
+    /// The guard of a hold that becomes this thread's.
+    pub(super) fn remembered(guard: crate::MutexGuard) -> Self {
+        remember(&guard.turn);
+        Self::new(guard)
     }
+
+    guard_methods!();
 
     /// The fencing token of this turn.
     #[must_use]
     pub fn token(&self) -> Token {
         self.guard.token()
-    }
-
-    /// The text that marks the hold on the server; keep it out of logs.
-    #[must_use]
-    pub fn owner(&self) -> &str {
-        self.guard.owner()
-    }
-
-    /// How long the hold may still be believed.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.guard.remaining()
-    }
-
-    /// Held, doubtful or lost, without asking anybody.
-    #[must_use]
-    pub fn state(&self) -> HoldState {
-        self.guard.state()
-    }
-
-    /// A view of the hold for others, which does not keep it.
-    #[must_use]
-    pub fn handle(&self) -> HoldHandle {
-        self.guard.handle()
-    }
-
-    /// Lengthens the hold; see [`lockkeeper::MutexGuard::extend`](crate::MutexGuard::extend).
-    ///
-    /// # Errors
-    /// Those of the async form, and [`Error::BlockingInAsync`].
-    pub fn extend(&self, duration: Duration) -> Result<(), Error> {
-        block_on(self.guard.turn.core(), self.guard.extend(duration))?
-    }
-
-    /// Gives the lock up; see [`lockkeeper::MutexGuard::unlock`](crate::MutexGuard::unlock).
-    ///
-    /// # Errors
-    /// Those of the async form. Inside async code [`Error::BlockingInAsync`], and the lock is freed in the background.
-    pub fn unlock(self) -> Result<Unlocked, Error> {
-        let core = Arc::clone(self.guard.turn.core());
-        block_on(&core, self.guard.unlock())?
     }
 
     /// Makes the guard movable, and takes the hold out of this thread's re-entry: from now on this thread waits for it as
@@ -138,7 +151,7 @@ pub struct MovableMutexGuard {
 impl MovableMutexGuard {
     /// Makes the hold the present thread's.
     pub fn into_thread(self) -> MutexGuard {
-        remember(self.guard)
+        MutexGuard::remembered(self.guard)
     }
 
     /// The same guard for async code.

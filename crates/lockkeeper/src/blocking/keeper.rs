@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::mutex::Mutex;
 use super::parking::block_on;
+use super::rwlock::RwLock;
 use crate::error::Error;
 use crate::keeper::{CloseReport, Inspection, KeeperBuilder};
 
@@ -52,6 +53,11 @@ impl Keeper {
     /// The spin lock of this name; see [`lockkeeper::Keeper::spin_mutex`](crate::Keeper::spin_mutex).
     pub fn spin_mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(self.inner.spin_mutex(name))
+    }
+
+    /// The read-write lock of this name; see [`lockkeeper::Keeper::rwlock`](crate::Keeper::rwlock).
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self.inner.rwlock(name))
     }
 
     /// Asks the server what it knows of a name; see [`lockkeeper::Keeper::inspect`](crate::Keeper::inspect).

@@ -19,8 +19,10 @@ mod guard;
 mod keeper;
 mod mutex;
 mod parking;
+mod rwlock;
 
 pub use guard::{MovableMutexGuard, MutexGuard};
 pub use keeper::Keeper;
 pub use mutex::Mutex;
 pub(crate) use parking::block_on;
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -13,6 +13,7 @@ use crate::engine::redis::optimistic::Updates;
 use crate::engine::{Kind, Layout};
 use crate::error::Error;
 use crate::object::mutex::Mutex;
+use crate::object::rwlock::RwLock;
 use crate::object::scope::Scope;
 use crate::service::core::{Core, Settings};
 use crate::service::executor::Executor;
@@ -170,6 +171,19 @@ impl Keeper {
     /// ```
     pub fn spin_mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(&self.core, Kind::Spin, name.as_ref())
+    }
+
+    /// The read-write lock of this name: any number of readers, or one writer.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let reader = keeper.rwlock("prices").read().await?;
+    /// assert!(keeper.rwlock("prices").try_write().await.is_err());
+    /// # drop(reader); Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(&self.core, name.as_ref())
     }
 
     /// Runs `work` as one logical caller: what it locks by the [`Scope`] it is given, it may lock again.

@@ -12,6 +12,7 @@ mod keyspace;
 mod latch;
 mod mutex;
 mod post;
+mod rwlock;
 mod timeline;
 mod token;
 
@@ -159,7 +160,15 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             Reply::Acquired(match acquire.target.kind {
                 Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::acquire(keyspace, now, &acquire)?,
                 Kind::Fair => fair::acquire(keyspace, now, &acquire, post)?,
+                Kind::Read | Kind::Write => rwlock::acquire(keyspace, now, &acquire)?,
                 Kind::Latch => return Err(not_held(&acquire.target)),
+            })
+        }
+        Step::Convert { acquire, from } => {
+            note_copy(&acquire.copies, now.at);
+            Reply::Acquired(match acquire.target.kind {
+                Kind::Read | Kind::Write => rwlock::convert(keyspace, now, &acquire, &from, post)?,
+                _ => return Err(not_held(&acquire.target)),
             })
         }
         Step::Renew(entries) => {
@@ -167,6 +176,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 note_copy(&entry.copies, now.at);
                 Ok(match entry.target.kind {
                     Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Fair => mutex::renew(keyspace, now, entry),
+                    Kind::Read | Kind::Write => rwlock::renew(keyspace, now, entry),
                     Kind::Latch => return Err(not_held(&entry.target)),
                 })
             };
@@ -175,11 +185,13 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
         Step::Release { target, owner } => Reply::Released(match target.kind {
             Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::release(keyspace, now, &target, &owner, post)?,
             Kind::Fair => fair::release(keyspace, now, &target, &owner, post)?,
+            Kind::Read | Kind::Write => rwlock::release(keyspace, now, &target, &owner, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::ForceRelease { target } => Reply::ForceReleased(match target.kind {
             Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::force_release(keyspace, now, &target, post)?,
             Kind::Fair => fair::force_release(keyspace, now, &target, post)?,
+            Kind::Read | Kind::Write => rwlock::force_release(keyspace, now, &target, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::Operate(operation) => {
