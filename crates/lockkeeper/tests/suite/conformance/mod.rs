@@ -4,6 +4,7 @@ mod blocking;
 mod fenced;
 mod mutex;
 mod ownership;
+mod rwlock;
 mod stage;
 mod waiting;
 

@@ -143,8 +143,8 @@ impl Moves {
 
     pub(super) fn next(&mut self) -> Move {
         match self.random.u32(0..1000) {
-            0..370 => Move::Step(self.acquire()),
-            370..400 => Move::Step(self.convert()),
+            0..350 => Move::Step(self.acquire()),
+            350..400 => Move::Step(self.convert()),
             400..590 => Move::Step(self.release()),
             590..760 => Move::Step(Step::Renew(self.renewals())),
             760..800 => Move::Step(Step::ForceRelease {
@@ -211,10 +211,10 @@ impl Moves {
         index >= NAMES.len() * KINDS.len()
     }
 
-    /// One side of a read-write lock, and its place.
+    /// One side of a read-write lock, the readers' more often, and its place.
     fn side(&mut self) -> (usize, Arc<Target>) {
         let name = self.random.usize(0..RWLOCK_NAMES.len());
-        let index = NAMES.len() * KINDS.len() + name * RWLOCK_KINDS.len() + self.random.usize(0..2);
+        let index = NAMES.len() * KINDS.len() + name * RWLOCK_KINDS.len() + self.random.usize(0..3) % 2;
         (index, Arc::clone(&self.targets[index]))
     }
 

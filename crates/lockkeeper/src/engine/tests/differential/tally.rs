@@ -118,7 +118,7 @@ impl Tally {
             "read",
             "written",
         ] {
-            assert!(self.seen(reply) * 2_000 >= steps, "too few of {reply}: {self}");
+            assert!(self.seen(reply) * 5_000 >= steps, "too few of {reply}: {self}");
         }
         for reply in ["freed heard", "freed unheard", "forced", "nothing to force", "refused"] {
             assert!(self.seen(reply) * 500 >= steps, "too few of {reply}: {self}");
