@@ -6,6 +6,7 @@ mod mutex;
 mod ownership;
 mod rwlock;
 mod stage;
+mod turns;
 mod waiting;
 
 use stage::Stage;
