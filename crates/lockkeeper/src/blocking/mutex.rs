@@ -70,7 +70,10 @@ impl Mutex {
     pub fn try_lock(&self) -> Result<MutexGuard, Error> {
         match self.inner()? {
             Some(guard) => Ok(guard),
-            None => Ok(MutexGuard::remembered(block_on(self.inner.core(), self.inner.try_lock())??)),
+            None => Ok(MutexGuard::remembered(block_on(
+                self.inner.core(),
+                self.inner.try_lock(),
+            )??)),
         }
     }
 

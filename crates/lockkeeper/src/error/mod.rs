@@ -113,7 +113,9 @@ pub enum Error {
     },
 
     /// Other readers hold the lock, so that this one cannot become its writer. The read hold stays as it was.
-    #[error("\"{name}\" has other readers; give the read hold up before asking for the write lock, and look again at what was read")]
+    #[error(
+        "\"{name}\" has other readers; give the read hold up before asking for the write lock, and look again at what was read"
+    )]
     OtherReaders {
         /// The name, control characters escaped.
         name: String,

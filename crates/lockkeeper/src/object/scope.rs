@@ -158,7 +158,6 @@ pub struct ScopedGuard<'scope, G = MutexGuard> {
 }
 
 impl<G> ScopedGuard<'_, G> {
-
     /// Makes the guard movable, and takes the hold out of the scope's re-entry: from now on this scope waits for it as
     /// others do.
     pub fn into_owned(self) -> G {

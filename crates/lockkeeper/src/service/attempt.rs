@@ -9,7 +9,9 @@ use super::waiting::{Backoff, sleep_until};
 use crate::base::clock::Moment;
 use crate::base::lease::{Terms, whole_milliseconds};
 use crate::base::owner::Owner;
-use crate::engine::{Acquire, Acquired, Answer, Busy, Cause, Copies, Kind, Lane, Reply, Step, StepError, Target, Waiting};
+use crate::engine::{
+    Acquire, Acquired, Answer, Busy, Cause, Copies, Kind, Lane, Reply, Step, StepError, Target, Waiting,
+};
 
 /// How often a refusal as "too late" is repeated at once: the first repeat knows the server's time.
 const LATE_REPEATS: u32 = 3;

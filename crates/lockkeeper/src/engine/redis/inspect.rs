@@ -117,11 +117,7 @@ fn line_of(line: &Value) -> Option<Vec<InLine>> {
 }
 
 /// A hash of owners and counts is a mutex, with a `mode` beside them a read-write lock, and else no lock.
-fn hash(
-    fields: &Value,
-    left: Option<u64>,
-    ends: &Value,
-) -> Option<(&'static str, Option<Layout>, Vec<Holder>)> {
+fn hash(fields: &Value, left: Option<u64>, ends: &Value) -> Option<(&'static str, Option<Layout>, Vec<Holder>)> {
     let mut kind = "mutex";
     let mut holders = Vec::new();
     let mut writes = false;

@@ -35,7 +35,9 @@ impl Family {
         match kind {
             Kind::Mutex(Layout::Plain) => Self::Plain,
             Kind::Read => Self::Read,
-            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced | Kind::Fair | Kind::Write | Kind::Latch => Self::Hash,
+            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced | Kind::Fair | Kind::Write | Kind::Latch => {
+                Self::Hash
+            }
         }
     }
 

@@ -86,10 +86,7 @@ impl Gate {
                     (Error::Lost(reason), Some(reason))
                 } else {
                     let unclear = unclear || error.effect == Effect::Possible;
-                    (
-                        error.into_error("upgrading", &to.target),
-                        unclear.then_some(reason),
-                    )
+                    (error.into_error("upgrading", &to.target), unclear.then_some(reason))
                 }
             }
         };

@@ -5,6 +5,7 @@ mod fenced;
 mod mutex;
 mod ownership;
 mod rwlock;
+mod rwlock_reentry;
 mod stage;
 mod turns;
 mod waiting;

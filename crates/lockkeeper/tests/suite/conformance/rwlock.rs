@@ -127,7 +127,9 @@ async fn a_dead_reader_costs_its_own_lease(stage: Stage) {
     let alive = second.read().await.unwrap();
     alive.unlock().await.unwrap();
     assert!(is_busy(&second.try_write().await), "the dead reader's lease is kept");
-    let writer = soon("the end of the dead reader's lease", second.write()).await.unwrap();
+    let writer = soon("the end of the dead reader's lease", second.write())
+        .await
+        .unwrap();
     writer.unlock().await.unwrap();
 }
 
@@ -332,7 +334,12 @@ async fn other_kinds_are_refused_and_kept(stage: Stage) {
 
     let (reader, twin) = (lock.read().await.unwrap(), keeper.mutex("one"));
     let writer = other.rwlock("two").write().await.unwrap();
-    for mutex in [twin, keeper.mutex("two"), keeper.fair_mutex("two"), keeper.fenced_mutex("one")] {
+    for mutex in [
+        twin,
+        keeper.mutex("two"),
+        keeper.fair_mutex("two"),
+        keeper.fenced_mutex("one"),
+    ] {
         assert!(matches!(mutex.try_lock().await, Err(Error::WrongKind { .. })));
         assert!(matches!(mutex.force_unlock().await, Err(Error::WrongKind { .. })));
     }
@@ -385,7 +392,10 @@ async fn inspection_tells_readers_writers_and_who_waits(stage: Stage) {
         let holder = holder.expect("each reader");
         let left = holder.time_left.expect("a life");
         assert!(!holder.writes && holder.holds == 1);
-        assert!(left <= Duration::from_secs(seconds) && left > Duration::from_secs(seconds - 10), "{left:?}");
+        assert!(
+            left <= Duration::from_secs(seconds) && left > Duration::from_secs(seconds - 10),
+            "{left:?}"
+        );
     }
     let writing = tokio::spawn(async move { second.write().await.unwrap() });
     waits(&keeper, "shown", 1).await;
@@ -412,7 +422,12 @@ async fn dropping_guards_frees(stage: Stage) {
         let writer = soon("the writer", first.write()).await.unwrap();
         drop(writer.downgrade());
     }
-    soon("the last one", second.write()).await.unwrap().unlock().await.unwrap();
+    soon("the last one", second.write())
+        .await
+        .unwrap()
+        .unlock()
+        .await
+        .unwrap();
 }
 
 async fn many_processes_read_and_write_at_random(stage: Stage) {
@@ -439,7 +454,10 @@ async fn many_processes_read_and_write_at_random(stage: Stage) {
         }));
     }
     for task in tasks {
-        tokio::time::timeout(Duration::from_secs(60), task).await.expect("everybody gets in").unwrap();
+        tokio::time::timeout(Duration::from_secs(60), task)
+            .await
+            .expect("everybody gets in")
+            .unwrap();
     }
     stage.keeper().await.rwlock("random").try_write().await.unwrap();
 }

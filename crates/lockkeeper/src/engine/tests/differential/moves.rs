@@ -221,7 +221,11 @@ impl Moves {
     /// Probably whoever holds the other side, the first of the two being the readers'.
     fn convert(&mut self) -> Step {
         let (index, target) = self.side();
-        let other = if target.kind == Kind::Read { index + 1 } else { index - 1 };
+        let other = if target.kind == Kind::Read {
+            index + 1
+        } else {
+            index - 1
+        };
         let likely = self.granted.get(&other).filter(|_| self.random.u32(0..4) > 0).cloned();
         let (from, owner) = match (likely, target.kind) {
             (Some(from), Kind::Read) => (from.clone(), from.reading()),

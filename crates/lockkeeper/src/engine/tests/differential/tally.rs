@@ -87,8 +87,7 @@ impl Tally {
                 ..
             }) => count("refused"),
             Err(StepError {
-                cause: Cause::NotHeld,
-                ..
+                cause: Cause::NotHeld, ..
             }) => count("not held"),
             Err(_) => count("no answer"),
         }

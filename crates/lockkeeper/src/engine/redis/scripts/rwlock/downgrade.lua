@@ -29,8 +29,9 @@ if kind then
   return {3, now, kind}
 end
 if mode == 'write' and call('HEXISTS', KEYS[1], ARGV[3]) == 1 then
-  call('HSET', KEYS[1], 'mode', 'read', ARGV[1], '1')
+  -- What comes behind a removal is not refused when the server is out of memory.
   call('HDEL', KEYS[1], ARGV[3])
+  call('HSET', KEYS[1], 'mode', 'read', ARGV[1], '1')
   local life = math.max(lease, call('PTTL', KEYS[1]))
   live_for(KEYS[1], lease)
   call('SET', KEYS[2], '1', 'PX', life)

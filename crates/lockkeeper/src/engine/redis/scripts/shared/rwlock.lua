@@ -63,9 +63,9 @@ end
 
 -- What somebody else put under that key is left alone, and a server that is out of memory keeps no notice.
 local function leave_notice(key, owner, now)
-  redis.pcall('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))
   local left = redis.pcall('ZADD', key, string.format('%.0f', now + NOTICE), owner)
   if type(left) == 'number' then
+    redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.0f', now))
     redis.call('PEXPIRE', key, NOTICE)
   end
 end
