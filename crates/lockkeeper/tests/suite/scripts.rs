@@ -41,3 +41,31 @@ pub(crate) fn is_renewal(request: &Request) -> bool {
 pub(crate) fn is_release(request: &Request) -> bool {
     calls(request, &RELEASE)
 }
+
+/// The hash of a script of the read-write lock, which has shared parts between its header and its body.
+fn with_openings(openings: &str, source: &str) -> String {
+    let is_header = |line: &&str| line.starts_with("--");
+    let header: usize = source.split_inclusive('\n').take_while(is_header).map(str::len).sum();
+    let (header, body) = source.split_at(header);
+    redis::Script::new(&[header, openings, body].concat())
+        .get_hash()
+        .to_owned()
+}
+
+macro_rules! rwlock_script {
+    ($predicate:ident, $name:literal after $($opening:literal)+ $(then $shared:literal)?) => {
+        pub(crate) fn $predicate(request: &Request) -> bool {
+            static HASH: LazyLock<String> = LazyLock::new(|| {
+                with_openings(
+                    concat!($(script!($opening)),+),
+                    concat!(script!($name), $(script!($shared))?),
+                )
+            });
+            request.command == "EVALSHA" && request.argument(0) == HASH.as_str()
+        }
+    };
+}
+
+rwlock_script!(is_upgrade, "rwlock/upgrade" after "shared/rwlock" then "shared/grant");
+rwlock_script!(is_downgrade, "rwlock/downgrade" after "shared/opening" "shared/rwlock");
+rwlock_script!(is_read_renewal, "rwlock/renew_read" after "shared/opening");
