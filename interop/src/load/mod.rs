@@ -9,7 +9,7 @@ mod section;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lockkeeper::Keeper;
+use lockkeeper::{Error, Keeper};
 use lockkeeper_testkit::boot_time_ns;
 use lockkeeper_testkit::history::{Recorder, Sharing};
 
@@ -112,6 +112,13 @@ impl Worker {
             Err(error) if error.is_contention() => {
                 for attempt in attempts {
                     attempt.refused(if patient { "stuck" } else { "impatient" });
+                }
+                return false;
+            }
+            // No time even for an answer. What came of it is cleaned up in the background.
+            Err(Error::Unreachable { .. }) if !patient => {
+                for attempt in attempts {
+                    attempt.refused("impatient");
                 }
                 return false;
             }

@@ -46,7 +46,7 @@ async fn rust_holds_and_java_is_refused() {
 }
 
 /// Names that make their keys and channels in different ways.
-const NAMES: [&str; 4] = ["wake:plain", "{wake}:tag", "wake{open", "größe/日本"];
+const NAMES: [&str; 4] = ["wake:plain", "{wake}:tag", "wake:{in}:the:{middle}", "größe/日本"];
 
 #[tokio::test]
 async fn rust_waits_and_is_woken_by_java() {
