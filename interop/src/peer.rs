@@ -221,3 +221,43 @@ impl Pending {
             .unwrap_or_else(|_| panic!("\"{line}\" returned \"{value}\""))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says its two answers in the wrong order, and ends when it is told to.
+    const SHELL: &str = r#"
+echo ready
+read first thread rest
+read second thread rest
+echo "$second error Trouble: with $rest"
+echo "$first ok 7"
+read last
+"#;
+
+    fn shell() -> Peer {
+        let mut command = Command::new("sh");
+        command.args(["-c", SHELL]);
+        Peer::start(command)
+    }
+
+    #[tokio::test]
+    async fn answers_find_their_requests() {
+        let peer = shell();
+        let first = peer.thread("a").start("mutex lock x");
+        assert!(first.is_under_way());
+        let second = peer.thread("b").attempt("mutex unlock x").await;
+        assert_eq!(second, Err(Refused("Trouble: with mutex unlock x".to_owned())));
+        assert_eq!(first.value::<u64>().await, 7);
+    }
+
+    #[tokio::test]
+    #[should_panic(expected = "the peer ended before it answered")]
+    async fn a_peer_that_ends_answers_nothing() {
+        let peer = shell();
+        let pending = peer.thread("a").start("mutex lock x");
+        peer.kill();
+        let _ = pending.answer().await;
+    }
+}

@@ -66,7 +66,12 @@ pub fn start(server: &RedisServer, times: Times) -> Peer {
     let mut command = Command::new(env::var_os("JAVA").unwrap_or_else(|| "java".into()));
     command
         // The quickest start; nothing here runs long enough for more.
-        .args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m"])
+        .args([
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-Xshare:auto",
+            "-Xmx256m",
+        ])
         .arg("-cp")
         .arg(path)
         .arg("lockkeeper.interop.Driver")

@@ -13,8 +13,8 @@ use lockkeeper::{Error, Keeper};
 use lockkeeper_testkit::boot_time_ns;
 use lockkeeper_testkit::history::{Recorder, Sharing};
 
-pub use contended::{Contended, Limit};
 use contended::Hold;
+pub use contended::{Contended, Limit};
 use section::Section;
 
 /// A wait that has to end in a grant: nothing is held for longer than a few milliseconds.

@@ -16,6 +16,9 @@ use super::stage::SOON;
 /// How long the load lasts, in seconds.
 const SECONDS: &str = "LOCKKEEPER_INTEROP_SECONDS";
 
+/// The seed of a run that is to be done again.
+const SEED: &str = "LOCKKEEPER_INTEROP_SEED";
+
 /// What they fight for: a kind and a name, and a number of permits where there are some.
 const OBJECTS: [&str; 3] = ["mutex:hot", "mutex:warm", "mutex:{tag}warm"];
 
@@ -45,7 +48,10 @@ fn clock_offset() -> i64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_of_each() {
     let seconds = std::env::var(SECONDS).map_or(8, |text| text.parse().expect("a number of seconds"));
-    let seed: u64 = fastrand::u64(..1 << 32);
+    let seed: u64 = std::env::var(SEED).map_or_else(
+        |_| fastrand::u64(..1 << 32),
+        |text| text.parse().expect("a seed, as a run prints it"),
+    );
     println!("seed {seed}, {seconds} s");
     let server = RedisServer::start();
     let folder = tempfile::tempdir().unwrap();
@@ -97,7 +103,10 @@ async fn two_of_each() {
         grants.push(pending.value().await);
     }
     println!("grants {grants:?}");
-    assert!(grants.iter().all(|grants| *grants > 0), "somebody never had a turn: {grants:?}");
+    assert!(
+        grants.iter().all(|grants| *grants > 0),
+        "somebody never had a turn: {grants:?}"
+    );
     judge(&server, &files).await;
 }
 

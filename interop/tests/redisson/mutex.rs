@@ -139,7 +139,10 @@ async fn remaining_times_agree() {
     let guard = mutex.lock().await.unwrap();
     let left = seen().await;
     assert!((20_000..=40_000).contains(&left));
-    assert!(guard.remaining() <= ms(left), "we believe no longer than the server does");
+    assert!(
+        guard.remaining() <= ms(left),
+        "we believe no longer than the server does"
+    );
     guard.extend(LONG).await.unwrap();
     assert!((40_001..=60_000).contains(&seen().await));
     guard.unlock().await.unwrap();
@@ -207,7 +210,12 @@ async fn many_wait_on_both_sides_and_each_gets_its_turn() {
     let threads: Vec<_> = names.iter().map(|name| stage().thread(name)).collect();
     let theirs: Vec<_> = threads
         .iter()
-        .map(|thread| (thread.start("mutex lock mutex-10 60000"), thread.start("mutex unlock mutex-10")))
+        .map(|thread| {
+            (
+                thread.start("mutex lock mutex-10 60000"),
+                thread.start("mutex unlock mutex-10"),
+            )
+        })
         .collect();
     let ours: Vec<_> = (0..5)
         .map(|_| {
@@ -232,10 +240,16 @@ async fn many_wait_on_both_sides_and_each_gets_its_turn() {
 async fn a_key_of_another_kind_is_told_as_such() {
     let (java, keeper) = (stage().thread("mutex-11"), stage().keeper().await);
     let () = stage().server.query(cmd("SET").arg("mutex-11").arg("a value")).await;
-    assert!(matches!(keeper.mutex("mutex-11").try_lock().await, Err(Error::WrongKind { .. })));
+    assert!(matches!(
+        keeper.mutex("mutex-11").try_lock().await,
+        Err(Error::WrongKind { .. })
+    ));
     let refused = java.attempt("mutex tryLock mutex-11").await.unwrap_err();
     assert!(refused.0.contains("WRONGTYPE"), "{refused}");
-    assert!(matches!(keeper.mutex("mutex-11").force_unlock().await, Err(Error::WrongKind { .. })));
+    assert!(matches!(
+        keeper.mutex("mutex-11").force_unlock().await,
+        Err(Error::WrongKind { .. })
+    ));
 }
 
 #[tokio::test]
@@ -260,7 +274,10 @@ async fn unlock_latches_do_not_disturb() {
     let found = keeper.inspect("mutex-12").await.unwrap();
     assert_eq!((found.kind, found.holders.len()), (None, 0));
     let guard = keeper.mutex("mutex-12").lock().await.unwrap();
-    assert_eq!(keeper.inspect("mutex-12").await.unwrap().holders[0].owner, guard.owner());
+    assert_eq!(
+        keeper.inspect("mutex-12").await.unwrap().holders[0].owner,
+        guard.owner()
+    );
     guard.unlock().await.unwrap();
     assert_eq!(latches().await, before, "we neither make nor remove any");
 }

@@ -18,7 +18,10 @@ async fn a_killed_java_holder_is_survived() {
     let waiting = tokio::spawn(async move { mutex.lock().await });
     stage().listening("redisson_lock__channel:{killed-java}", 1).await;
     java.kill();
-    let guard = soon("the end of a dead process's lease", waiting).await.unwrap().unwrap();
+    let guard = soon("the end of a dead process's lease", waiting)
+        .await
+        .unwrap()
+        .unwrap();
     guard.unlock().await.unwrap();
 }
 
@@ -39,11 +42,22 @@ async fn a_killed_rust_holder_is_survived() {
 async fn killed_waiters_leave_nothing_behind() {
     let java = stage().another_java();
     let keeper = stage().keeper().await;
-    let guard = keeper.mutex("killed-waiter").lease(Lease::fixed(LONG)).lock().await.unwrap();
+    let guard = keeper
+        .mutex("killed-waiter")
+        .lease(Lease::fixed(LONG))
+        .lock()
+        .await
+        .unwrap();
     let _waiting = java.thread("waiter").start("mutex lock killed-waiter");
     stage().listening("redisson_lock__channel:{killed-waiter}", 1).await;
     java.kill();
     stage().listening("redisson_lock__channel:{killed-waiter}", 0).await;
     guard.unlock().await.unwrap();
-    drop(keeper.mutex("killed-waiter").try_lock().await.expect("nobody else is there"));
+    drop(
+        keeper
+            .mutex("killed-waiter")
+            .try_lock()
+            .await
+            .expect("nobody else is there"),
+    );
 }
