@@ -87,5 +87,5 @@ pub use object::hold_handle::HoldHandle;
 pub use object::mutex::{Mutex, MutexGuard, Ran};
 pub use object::scope::{Scope, ScopedGuard};
 pub use service::hold::HoldState;
-pub use service::local_queue::Unlocked;
+pub use service::release::Unlocked;
 pub use service::waiting::Polling;

@@ -34,12 +34,25 @@ impl Name {
         &self.0
     }
 
+    pub(crate) const fn text(&self) -> &Arc<str> {
+        &self.0
+    }
+
     /// `prefix:{name}`, or `prefix:name` where the name brings a hash tag of its own.
     pub(crate) fn prefixed(&self, prefix: &str) -> String {
         if self.has_tag() {
             format!("{prefix}:{}", self.0)
         } else {
             format!("{prefix}:{{{}}}", self.0)
+        }
+    }
+
+    /// `{name}:suffix`, or `name:suffix` where the name brings a hash tag of its own.
+    pub(crate) fn suffixed(&self, suffix: &str) -> String {
+        if self.has_tag() {
+            format!("{}:{suffix}", self.0)
+        } else {
+            format!("{{{}}}:{suffix}", self.0)
         }
     }
 

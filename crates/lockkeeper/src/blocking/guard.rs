@@ -9,19 +9,20 @@ use crate::base::token::Token;
 use crate::error::Error;
 use crate::object::hold_handle::HoldHandle;
 use crate::service::hold::HoldState;
-use crate::service::local_queue::{LocalQueue, Turn, Unlocked};
+use crate::service::release::Unlocked;
+use crate::service::turn::{Origin, Turn};
 
 thread_local! {
     /// What this thread holds, for re-entry.
     static HELD: RefCell<Vec<Weak<Turn>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The turn that this thread has under the queue, if any. A name has one queue in a keeper as long as it is held.
-pub(super) fn held_by_this_thread(queue: &Arc<LocalQueue>) -> Option<Arc<Turn>> {
+/// The turn that this thread has, if any. A name of a kind has one origin in a keeper as long as it is held.
+pub(super) fn held_by_this_thread(origin: &Origin) -> Option<Arc<Turn>> {
     HELD.with_borrow(|held| {
         held.iter()
             .filter_map(Weak::upgrade)
-            .find(|turn| Arc::ptr_eq(&turn.queue, queue))
+            .find(|turn| turn.origin.is(origin))
     })
 }
 
@@ -101,7 +102,7 @@ impl MutexGuard {
     /// # Errors
     /// Those of the async form, and [`Error::BlockingInAsync`].
     pub fn extend(&self, duration: Duration) -> Result<(), Error> {
-        block_on(&self.guard.turn.queue.core, self.guard.extend(duration))?
+        block_on(self.guard.turn.core(), self.guard.extend(duration))?
     }
 
     /// Gives the lock up; see [`lockkeeper::MutexGuard::unlock`](crate::MutexGuard::unlock).
@@ -109,7 +110,7 @@ impl MutexGuard {
     /// # Errors
     /// Those of the async form. Inside async code [`Error::BlockingInAsync`], and the lock is freed in the background.
     pub fn unlock(self) -> Result<Unlocked, Error> {
-        let core = Arc::clone(&self.guard.turn.queue.core);
+        let core = Arc::clone(self.guard.turn.core());
         block_on(&core, self.guard.unlock())?
     }
 
@@ -150,7 +151,7 @@ impl MovableMutexGuard {
     /// # Errors
     /// Those of [`MutexGuard::unlock`].
     pub fn unlock(self) -> Result<Unlocked, Error> {
-        let core = Arc::clone(&self.guard.turn.queue.core);
+        let core = Arc::clone(self.guard.turn.core());
         block_on(&core, self.guard.unlock())?
     }
 }

@@ -39,6 +39,16 @@ impl Keeper {
         Mutex::new(self.inner.mutex(name))
     }
 
+    /// The fenced lock of this name; see [`lockkeeper::Keeper::fenced_mutex`](crate::Keeper::fenced_mutex).
+    pub fn fenced_mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(self.inner.fenced_mutex(name))
+    }
+
+    /// The spin lock of this name; see [`lockkeeper::Keeper::spin_mutex`](crate::Keeper::spin_mutex).
+    pub fn spin_mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(self.inner.spin_mutex(name))
+    }
+
     /// Asks the server what it knows of a name; see [`lockkeeper::Keeper::inspect`](crate::Keeper::inspect).
     ///
     /// # Errors

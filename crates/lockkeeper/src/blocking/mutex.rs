@@ -83,7 +83,7 @@ impl Mutex {
     }
 
     fn inner(&self) -> Result<Option<MutexGuard>, Error> {
-        match held_by_this_thread(self.inner.queue()?) {
+        match held_by_this_thread(self.inner.origin()?) {
             Some(turn) => Ok(Some(MutexGuard::new(reenter(turn, self.inner.options())?))),
             None => Ok(None),
         }

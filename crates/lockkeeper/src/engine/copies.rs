@@ -38,6 +38,13 @@ impl Copies {
         }
     }
 
+    /// Lets the next copy count as the first one, if every earlier one was answered and did nothing.
+    pub(crate) fn forget_answered(&self) {
+        if self.open_until() == 0 {
+            self.first_sent.store(u64::MAX, Ordering::Release);
+        }
+    }
+
     /// When the oldest copy was sent.
     pub(crate) fn first_sent(&self) -> Option<Moment> {
         match self.first_sent.load(Ordering::Acquire) {

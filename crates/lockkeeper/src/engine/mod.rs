@@ -20,12 +20,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::clock::{Clock, Moment};
+use crate::base::name::Name;
 use crate::error::{Effect, Error, Refusal};
 
 pub(crate) use copies::Copies;
 pub(crate) use signal::{Channel, SignalChange, SignalTable, Subscription};
 pub use step::Layout;
-pub(crate) use step::{Acquire, Acquired, Holder, Inspection, MutexTarget, Released, Renew, Renewed, Reply, Step};
+pub(crate) use step::{
+    ANSWER_LIFE, Acquire, Acquired, Action, Busy, Holder, Inspection, Kind, Operation, Outcome, Released, Renew,
+    Renewed, Reply, Step, Target, Waiting,
+};
 
 /// A boxed future of an engine call.
 pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Result<Answer, StepError>> + Send + 'a>>;
@@ -124,7 +128,12 @@ impl StepError {
     }
 
     /// The error that a user sees, when nothing more is tried.
-    pub(crate) fn into_error(self, doing: &'static str, name: &crate::base::name::Name) -> Error {
+    pub(crate) fn into_error(self, doing: &'static str, target: &Target) -> Error {
+        self.into_error_of(doing, &target.name, target.kind.word())
+    }
+
+    /// As [`into_error`](Self::into_error), for a step that is not of one kind of object.
+    pub(crate) fn into_error_of(self, doing: &'static str, name: &Name, wanted: &'static str) -> Error {
         let effect = self.effect;
         match self.cause {
             Cause::Unreachable(detail) => Error::Unreachable { doing, detail, effect },
@@ -140,7 +149,7 @@ impl StepError {
             },
             Cause::WrongKind(found) => Error::WrongKind {
                 name: name.to_string(),
-                wanted: "mutex",
+                wanted,
                 found,
             },
         }

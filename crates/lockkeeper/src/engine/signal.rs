@@ -1,6 +1,6 @@
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
@@ -13,15 +13,20 @@ use tokio::sync::Notify;
 pub(crate) struct Channel {
     name: Arc<str>,
     count: AtomicU64,
+    last: AtomicI64,
     live: AtomicBool,
     changed: Notify,
 }
+
+/// Stands for "none" among the messages.
+const NO_NUMBER: i64 = i64::MIN;
 
 impl Channel {
     fn new(name: &Arc<str>) -> Self {
         Self {
             name: Arc::clone(name),
             count: AtomicU64::new(0),
+            last: AtomicI64::new(NO_NUMBER),
             live: AtomicBool::new(false),
             changed: Notify::new(),
         }
@@ -47,7 +52,18 @@ impl Channel {
         }
     }
 
-    /// A message came, or something else happened after which one must look again.
+    /// The number that the last message brought, if one came and it was a number.
+    pub(crate) fn last_message(&self) -> Option<i64> {
+        Some(self.last.load(Ordering::Acquire)).filter(|message| *message != NO_NUMBER)
+    }
+
+    /// A message came.
+    pub(crate) fn message(&self, message: Option<i64>) {
+        self.last.store(message.unwrap_or(NO_NUMBER), Ordering::Release);
+        self.signal();
+    }
+
+    /// Something happened after which one must look again.
     pub(crate) fn signal(&self) {
         self.count.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_waiters();
@@ -126,15 +142,21 @@ impl SignalTable {
         channels.get(name).map(|(channel, _)| Arc::clone(channel))
     }
 
-    /// Signals a channel, and tells how many subscriptions heard it: what `PUBLISH` answers.
-    pub(crate) fn signal(&self, name: &str) -> u64 {
+    /// How many subscriptions would hear a message.
+    pub(crate) fn listeners(&self, name: &str) -> u64 {
+        let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        channels.get(name).map_or(0, |(_, users)| *users as u64)
+    }
+
+    /// Sends a message, and tells how many subscriptions heard it: what `PUBLISH` answers.
+    pub(crate) fn publish(&self, name: &str, message: i64) -> u64 {
         let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((channel, users)) = channels.get(name).cloned() else {
             return 0;
         };
         // Waking may drop a task of an ended runtime, and with it a subscription: not under the lock.
         drop(channels);
-        channel.signal();
+        channel.message(Some(message));
         users as u64
     }
 

@@ -5,7 +5,7 @@ use crate::base::name::Name;
 use crate::base::owner::Owner;
 
 /// How a lock is laid out on the server, and so with whom it is shared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Layout {
     /// Redisson's hash: Java services with Redisson and Rust services exclude and wake each other.
@@ -16,64 +16,151 @@ pub enum Layout {
     Plain,
 }
 
-/// Where one mutex lives: its name with the keys and the channel that follow from it.
+/// What an object is: which steps it has, and what its keys look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    Mutex(Layout),
+    /// Redisson's hash without any message: waiters poll.
+    Spin,
+    /// Redisson's hash, with the tokens on Redisson's own key.
+    Fenced,
+    /// Redisson's count-down latch: a number that is there only while it is above zero.
+    Latch,
+}
+
+impl Kind {
+    /// The word for it in errors.
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Mutex(_) => "mutex",
+            Self::Spin => "spin mutex",
+            Self::Fenced => "fenced mutex",
+            Self::Latch => "latch",
+        }
+    }
+
+    /// Whether peers may free it without a signal that we could hear, so that waiting also polls.
+    pub(crate) const fn is_silent(self) -> bool {
+        matches!(self, Self::Mutex(Layout::Plain))
+    }
+
+    /// Whether callers of one process share a queue, in which one hold may serve several of them; else each has a hold of
+    /// its own.
+    pub(crate) const fn is_queued(self) -> bool {
+        matches!(self, Self::Mutex(_) | Self::Spin | Self::Fenced)
+    }
+
+    /// Whether callers of one process that cannot have it at once stand in one line, of which only the head asks.
+    pub(crate) const fn is_lined_up(self) -> bool {
+        match self {
+            Self::Mutex(_) | Self::Spin | Self::Fenced => true,
+            Self::Latch => false,
+        }
+    }
+
+    /// Whether a waiter has a place on the server, which is to be given up when it goes away.
+    pub(crate) const fn keeps_places(self) -> bool {
+        match self {
+            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Latch => false,
+        }
+    }
+
+    /// Whether a hold may pass from one local caller to the next without asking.
+    pub(crate) const fn hands_over(self) -> bool {
+        matches!(self, Self::Mutex(_))
+    }
+}
+
+impl From<Layout> for Kind {
+    fn from(layout: Layout) -> Self {
+        Self::Mutex(layout)
+    }
+}
+
+/// Where one object lives: its name with the keys and the channel that follow from it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct MutexTarget {
-    pub(crate) layout: Layout,
+pub(crate) struct Target {
+    pub(crate) kind: Kind,
     pub(crate) name: Name,
     /// The signal channel.
     pub(crate) channel: Arc<str>,
     /// Our own record of the last token and of the block that the present owner was given.
     pub(crate) token_key: String,
-    /// Redisson's token key: a floor, raised where it exists, never made.
+    /// Redisson's token key: a floor, raised where it exists. Only the fenced mutex makes it.
     pub(crate) peer_token_key: String,
 }
 
-impl MutexTarget {
-    pub(crate) fn new(layout: Layout, name: Name) -> Self {
-        let channel = match layout {
-            Layout::Redisson => name.prefixed("redisson_lock__channel"),
-            Layout::Plain => name.prefixed("lockkeeper_channel"),
+impl Target {
+    pub(crate) fn new(kind: impl Into<Kind>, name: Name) -> Self {
+        let kind = kind.into();
+        let channel = match kind {
+            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced => name.prefixed("redisson_lock__channel"),
+            Kind::Mutex(Layout::Plain) => name.prefixed("lockkeeper_channel"),
+            // Redisson adds braces whatever the name has.
+            Kind::Latch => format!("redisson_countdownlatch__channel__{{{}}}", name.as_str()),
         };
         Self {
-            layout,
+            kind,
             channel: channel.into(),
             token_key: name.prefixed("lockkeeper_token"),
             peer_token_key: name.prefixed("redisson_lock_token"),
             name,
         }
     }
+
+    /// Where the answer to one operation is kept for a while, so that a repeat gets the same.
+    pub(crate) fn answer_key(&self, mark: &Owner) -> String {
+        format!("{}:{}", self.name.prefixed("lockkeeper_answer"), mark.as_str())
+    }
+
+    /// The channel on which this owner waits.
+    pub(crate) fn channel_of(&self, _owner: &Owner) -> Arc<str> {
+        Arc::clone(&self.channel)
+    }
 }
 
 /// One atomic step.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// Take the mutex, or tell how long the present hold has left.
+    /// Take the object, or tell how long the present hold has left.
     Acquire(Acquire),
     /// Lengthen holds; the replies are in the order of the entries.
     Renew(Vec<Renew>),
-    /// Free the mutex if this owner holds it.
-    Release { target: Arc<MutexTarget>, owner: Owner },
-    /// Free the mutex whoever holds it.
-    ForceRelease { target: Arc<MutexTarget> },
+    /// Free the object if this owner holds it, and take it out of any line in which it waits.
+    Release { target: Arc<Target>, owner: Owner },
+    /// Free the object whoever holds it.
+    ForceRelease { target: Arc<Target> },
+    /// Something else that this kind of object can do.
+    Operate(Operation),
     /// Tell what is known of the name, of whatever kind it is.
     Inspect { name: Name },
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Acquire {
-    pub(crate) target: Arc<MutexTarget>,
+    pub(crate) target: Arc<Target>,
     pub(crate) owner: Owner,
     /// The key's life in milliseconds.
     pub(crate) lease: u64,
     /// How many tokens to set aside for local hand-over, at least 1.
     pub(crate) block: u32,
+    /// Whether the caller goes on waiting if it is refused, and since when: some kinds keep a place for it.
+    pub(crate) waiting: Option<Waiting>,
     pub(crate) copies: Arc<Copies>,
+}
+
+/// What some kinds want to know of a caller that goes on waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// How long it has waited, in milliseconds.
+    pub(crate) waited: u64,
+    /// How long a place in line is kept for a caller that is not heard of, in milliseconds.
+    pub(crate) grace: u64,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Renew {
-    pub(crate) target: Arc<MutexTarget>,
+    pub(crate) target: Arc<Target>,
     pub(crate) owner: Owner,
     /// The life wanted from now on, in milliseconds; a longer remaining life is kept.
     pub(crate) lease: u64,
@@ -84,6 +171,38 @@ pub(crate) struct Renew {
     pub(crate) copies: Arc<Copies>,
 }
 
+/// What an object does beside being held. An operation that changes something carries a mark, under which its answer is
+/// kept: the same mark again changes nothing and gets the same answer.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub(crate) target: Arc<Target>,
+    pub(crate) action: Action,
+    pub(crate) mark: Owner,
+    pub(crate) copies: Arc<Copies>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Set the count of a latch that has none; answers 1 if that was done, else 0.
+    SetCount(u64),
+    /// Count a latch down; answers the count that is left.
+    CountDown,
+    /// Tell the count of a latch.
+    Count,
+    /// Remove a latch whatever its count; answers 1 if there was one, else 0.
+    RemoveLatch,
+}
+
+impl Action {
+    /// Whether it changes something, so that its answer is kept for a repeat.
+    pub(crate) const fn is_change(self) -> bool {
+        !matches!(self, Self::Count)
+    }
+}
+
+/// How long the answer to an operation is kept, in milliseconds: longer than any copy of it may come late.
+pub(crate) const ANSWER_LIFE: u64 = 60_000;
+
 /// The reply to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
@@ -93,6 +212,7 @@ pub(crate) enum Reply {
     Released(Released),
     /// Whether there was something to free.
     ForceReleased(bool),
+    Operated(Outcome),
     Inspected(Inspection),
 }
 
@@ -100,8 +220,33 @@ pub(crate) enum Reply {
 pub(crate) enum Acquired {
     /// Granted; the same owner asking again gets the same tokens.
     Granted { first_token: u64, block: u32 },
-    /// Held by somebody else for so many more milliseconds; `None` if the key has no expiry.
-    Busy { time_left: Option<u64> },
+    /// Held by somebody else.
+    Busy(Busy),
+}
+
+/// The answer to an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Number(i64),
+}
+
+/// What a refused caller is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Busy {
+    /// The present hold has so many more milliseconds; `None` if the key has no expiry.
+    pub(crate) time_left: Option<u64>,
+    /// Whoever goes on waiting must look again after so many milliseconds, whatever it hears; `None` where the time left
+    /// says enough.
+    pub(crate) look_again: Option<u64>,
+}
+
+impl Busy {
+    pub(crate) const fn until(time_left: Option<u64>) -> Self {
+        Self {
+            time_left,
+            look_again: None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

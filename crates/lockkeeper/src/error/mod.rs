@@ -105,6 +105,13 @@ pub enum Error {
     #[error("bad configuration: {0}")]
     Url(#[from] UrlError),
 
+    /// Only the plain mutex has a layout beside Redisson's. Nothing was sent.
+    #[error("a {kind} has Redisson's layout and no other; leave the layout as it is, or use a plain mutex")]
+    NoSuchLayout {
+        /// What was asked for.
+        kind: &'static str,
+    },
+
     /// An inner lock call asked for a lease that the outer hold cannot satisfy.
     #[error(
         "the inner lease of {inner:?} is longer than what the outer hold has left ({outer:?}); ask for less, or extend the outer hold first"

@@ -4,7 +4,7 @@ use std::time::Duration;
 use super::Keeper;
 use crate::error::LossReason;
 use crate::service::core::Core;
-use crate::service::local_queue::LocalQueue;
+use crate::service::place::Place;
 use crate::service::waiting::{sleep_until, until};
 
 /// What closing a keeper could and could not do.
@@ -50,12 +50,12 @@ impl Keeper {
         let core = &self.core;
         core.mark_closed();
         let mut closing = Vec::new();
-        for queue in core.all_queues() {
-            queue.dismiss();
-            let attempting = queue.is_attempting();
-            let releasing = queue.close_hold(LossReason::KeeperClosed) || queue.is_releasing();
+        for place in core.all_places() {
+            place.dismiss();
+            let attempting = place.is_attempting();
+            let releasing = Arc::clone(&place).close_holds(LossReason::KeeperClosed) || place.is_releasing();
             if attempting || releasing {
-                closing.push(ClosingQueue { queue, releasing });
+                closing.push(ClosingPlace { place, releasing });
             }
         }
         let over = core.clock_now().plus(limit);
@@ -64,9 +64,9 @@ impl Keeper {
             () = until(core, over) => {}
         }
         let mut report = CloseReport::default();
-        for ClosingQueue { queue, releasing } in closing {
-            let name = queue.target.name.to_string();
-            if queue.is_attempting() || queue.is_releasing() || queue.is_unconfirmed() {
+        for ClosingPlace { place, releasing } in closing {
+            let name = place.name().to_string();
+            if place.is_attempting() || place.is_releasing() || place.is_unconfirmed() {
                 report.unconfirmed.push(name);
             } else if releasing {
                 report.freed.push(name);
@@ -77,20 +77,20 @@ impl Keeper {
 }
 
 /// A name with something on its way when the keeper closed.
-struct ClosingQueue {
-    queue: Arc<LocalQueue>,
+struct ClosingPlace {
+    place: Arc<dyn Place>,
     /// Whether there was something to free.
     releasing: bool,
 }
 
 /// Ends when nothing is on its way any more: no attempt that may yet be granted, and no release.
-async fn settled(core: &Core, closing: &mut [ClosingQueue]) {
+async fn settled(core: &Core, closing: &mut [ClosingPlace]) {
     /// Attempts tell nobody of their end, so that they cost nothing; closing looks again.
     const LOOK: Duration = Duration::from_millis(5);
-    for ClosingQueue { queue, releasing } in closing {
+    for ClosingPlace { place, releasing } in closing {
         loop {
-            *releasing |= queue.close_hold(LossReason::KeeperClosed) || queue.is_releasing();
-            if !queue.is_attempting() && !queue.is_releasing() {
+            *releasing |= Arc::clone(place).close_holds(LossReason::KeeperClosed) || place.is_releasing();
+            if !place.is_attempting() && !place.is_releasing() {
                 break;
             }
             sleep_until(core, core.clock_now().plus(LOOK)).await;

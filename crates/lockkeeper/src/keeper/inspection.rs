@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::Keeper;
 use crate::base::name::Name;
 use crate::base::token::Token;
-use crate::engine::{self, Answer, Lane, Layout, MutexTarget, Reply, Step};
+use crate::engine::{self, Answer, Lane, Layout, Reply, Step, Target};
 use crate::error::Error;
 use crate::object::mutex::Mutex;
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl Keeper {
     pub async fn inspect(&self, name: impl AsRef<str>) -> Result<Inspection, Error> {
         let name = Name::new(name.as_ref())?;
         match self
-            .perform(Step::Inspect { name: name.clone() }, "inspecting", &name)
+            .perform(Step::Inspect { name: name.clone() }, "inspecting", &name, "")
             .await?
         {
             Reply::Inspected(found) => Ok(Inspection::new(&name, found)),
@@ -84,20 +84,26 @@ impl Keeper {
         }
     }
 
-    async fn perform(&self, step: Step, doing: &'static str, name: &Name) -> Result<Reply, Error> {
+    async fn perform(
+        &self,
+        step: Step,
+        doing: &'static str,
+        name: &Name,
+        wanted: &'static str,
+    ) -> Result<Reply, Error> {
         self.core.check_open()?;
         self.core.engine.settle();
         let limit = self.core.settings.response_limit;
         match self.core.engine.perform(Lane::Foreground, step, limit).await {
             Ok(Answer { reply, .. }) => Ok(reply),
-            Err(error) => Err(error.into_error(doing, name)),
+            Err(error) => Err(error.into_error_of(doing, name, wanted)),
         }
     }
 
-    async fn force_release(&self, target: Arc<MutexTarget>) -> Result<bool, Error> {
-        let name = target.name.clone();
+    async fn force_release(&self, target: Arc<Target>) -> Result<bool, Error> {
+        let (name, wanted) = (target.name.clone(), target.kind.word());
         match self
-            .perform(Step::ForceRelease { target }, "freeing by force", &name)
+            .perform(Step::ForceRelease { target }, "freeing by force", &name, wanted)
             .await?
         {
             Reply::ForceReleased(freed) => Ok(freed),
@@ -122,7 +128,7 @@ impl Mutex {
     /// [`Error::WrongKind`] if the key is something else, which is left alone; [`Error::Name`], [`Error::Unreachable`],
     /// [`Error::Refused`].
     pub async fn force_unlock(&self) -> Result<bool, Error> {
-        let target = Arc::clone(&self.queue()?.target);
+        let target = Arc::clone(self.origin()?.target());
         let keeper = Keeper {
             core: Arc::clone(self.core()),
             _flush: None,

@@ -10,6 +10,7 @@ pub use inspection::{Holder, Inspection};
 
 use crate::engine::embedded::EmbeddedEngine;
 use crate::engine::redis::optimistic::Updates;
+use crate::engine::{Kind, Layout};
 use crate::error::Error;
 use crate::object::mutex::Mutex;
 use crate::object::scope::Scope;
@@ -116,7 +117,41 @@ impl Keeper {
     /// The lock of this name. Making the handle costs nothing and asks nobody; a name that cannot be used is told by the
     /// first call on it.
     pub fn mutex(&self, name: impl AsRef<str>) -> Mutex {
-        Mutex::new(&self.core, name.as_ref())
+        Mutex::new(&self.core, Kind::Mutex(Layout::default()), name.as_ref())
+    }
+
+    /// The lock of this name whose fencing tokens are on Redisson's own token key: Java's fenced lock reads them, and we read
+    /// Java's.
+    ///
+    /// Its token key never expires, so tokens rise whoever takes the lock, and however long it rested. Every grant asks the
+    /// server: a hold never passes from one local caller to the next.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let guard = keeper.fenced_mutex("ledger").lock().await?;
+    /// assert_eq!(keeper.inspect("ledger").await?.token, Some(guard.token()));
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn fenced_mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(&self.core, Kind::Fenced, name.as_ref())
+    }
+
+    /// The lock of this name that is waited for by asking again, with pauses that grow from 1 ms to 128 ms, a little of them at
+    /// random, and without any message. [`Mutex::polling`] sets other pauses.
+    ///
+    /// For deployments without pub/sub, and for Java's spin lock. Who waits for a signal, as a plain mutex of the same name
+    /// does, is not woken by its release.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let guard = keeper.spin_mutex("seat:12").lock().await?;
+    /// assert!(keeper.spin_mutex("seat:12").try_lock().await.is_err());
+    /// # drop(guard); Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn spin_mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(&self.core, Kind::Spin, name.as_ref())
     }
 
     /// Runs `work` as one logical caller: what it locks by the [`Scope`] it is given, it may lock again.

@@ -7,7 +7,7 @@ use crate::base::token::Token;
 use crate::error::LossReason;
 use crate::service::core::Core;
 use crate::service::hold::{Hold, HoldState};
-use crate::service::local_queue::Turn;
+use crate::service::turn::Turn;
 use crate::service::waiting::sleep_until;
 
 /// A view of a hold that does not keep it: what work under a lock needs to know about it.
@@ -38,12 +38,12 @@ impl HoldHandle {
         Self {
             turn: Arc::downgrade(turn),
             hold: Arc::clone(&turn.hold),
-            core: Arc::clone(&turn.queue.core),
+            core: Arc::clone(turn.core()),
             token: turn.token,
         }
     }
 
-    /// The fencing token to send along with every write.
+    /// The fencing token to send along with every write; 0 where holds do not exclude others, as of readers and permits.
     #[must_use]
     pub const fn token(&self) -> Token {
         self.token

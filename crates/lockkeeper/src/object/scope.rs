@@ -2,17 +2,19 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 
-use super::mutex::{Mutex, MutexGuard, Options};
+use super::mutex::{Mutex, MutexGuard};
+use super::options::Options;
 use crate::error::Error;
 use crate::service::hold::HoldState;
-use crate::service::local_queue::{Turn, Unlocked};
+use crate::service::release::Unlocked;
+use crate::service::turn::Turn;
 
 /// One logical caller of async code, for re-entry: made by [`Keeper::scope`](crate::Keeper::scope).
 ///
 /// What this scope already holds it may lock again, at no cost and as often as it likes; the lock is freed when the last
 /// of its guards is given up. Others, tasks of the same program included, wait as usual.
 pub struct Scope {
-    /// Told apart by their queues, since two keepers may have locks of the same name.
+    /// Told apart by their origins, since two keepers may have locks of the same name.
     held: StdMutex<Vec<Weak<Turn>>>,
 }
 
@@ -52,13 +54,13 @@ impl Scope {
     }
 
     fn inner(&self, mutex: &Mutex) -> Result<Option<ScopedGuard<'_>>, Error> {
-        let queue = mutex.queue()?;
+        let origin = mutex.origin()?;
         // All are taken out first: the last use of a turn must not end under the lock.
         let turns: Vec<_> = {
             let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             held.iter().filter_map(Weak::upgrade).collect()
         };
-        let turn = turns.into_iter().find(|turn| Arc::ptr_eq(&turn.queue, queue));
+        let turn = turns.into_iter().find(|turn| turn.origin.is(origin));
         match turn {
             Some(turn) => Ok(Some(ScopedGuard::new(self, reenter(turn, mutex.options())?))),
             None => Ok(None),

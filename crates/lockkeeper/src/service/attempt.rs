@@ -1,13 +1,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::cleanup::{Closing, lease_over};
 use super::core::Core;
 use super::hold::Grant;
+use super::request::Request;
 use super::waiting::{Backoff, sleep_until};
 use crate::base::clock::Moment;
 use crate::base::lease::{Terms, whole_milliseconds};
 use crate::base::owner::Owner;
-use crate::engine::{Acquire, Acquired, Answer, Cause, Copies, Lane, MutexTarget, Reply, Step, StepError};
+use crate::engine::{Acquire, Acquired, Answer, Busy, Cause, Copies, Lane, Reply, Step, StepError, Target, Waiting};
 
 /// How often a refusal as "too late" is repeated at once: the first repeat knows the server's time.
 const LATE_REPEATS: u32 = 3;
@@ -17,10 +19,12 @@ const LATE_REPEATS: u32 = 3;
 pub(crate) struct Attempt {
     pub(crate) owner: Owner,
     pub(crate) copies: Arc<Copies>,
-    target: Arc<MutexTarget>,
+    target: Arc<Target>,
     terms: Terms,
     longest: Option<Duration>,
     block: u32,
+    /// When its caller began to wait, if it goes on waiting when it is refused.
+    waits_since: Option<Moment>,
     /// The time for which local turns go on under a fixed lease.
     turns: Duration,
     asked: u64,
@@ -30,20 +34,15 @@ pub(crate) struct Attempt {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Granted(Grant),
-    /// Held by somebody else, for so many more milliseconds (`None`: no expiry).
-    Busy(Option<u64>),
+    /// Held by somebody else.
+    Busy(Busy),
     Failed(StepError),
 }
 
 impl Attempt {
     /// The owner text is made here, before the first byte is sent.
-    pub(crate) fn new(
-        core: &Core,
-        target: &Arc<MutexTarget>,
-        terms: Terms,
-        longest: Option<Duration>,
-        block: u32,
-    ) -> Self {
+    pub(crate) fn new(core: &Core, target: &Arc<Target>, request: &Request, block: u32) -> Self {
+        let terms = request.terms;
         // Guards that take turns under a fixed lease shall each have all of it, without asking again. What the clocks may
         // run apart in that time comes on top, so that it is not the last guard's.
         let turns = if block > 1 && !terms.lease.is_renewed() {
@@ -56,13 +55,25 @@ impl Attempt {
             copies: Arc::new(Copies::new()),
             target: Arc::clone(target),
             terms,
-            longest,
+            longest: request.longest,
             block,
+            waits_since: None,
             turns,
             asked: terms
                 .milliseconds
                 .saturating_add(whole_milliseconds(turns.saturating_add(turns / 99))),
         }
+    }
+
+    /// The same for a caller that goes on waiting if it is refused.
+    pub(crate) const fn waiting_since(mut self, since: Moment) -> Self {
+        self.waits_since = Some(since);
+        self
+    }
+
+    /// Begins another round under the same owner text: the answers of earlier rounds were final.
+    pub(crate) fn begin_round(&self) {
+        self.copies.forget_answered();
     }
 
     /// Sends copies until one is answered, something final happens, or `until` has come. At least one copy is sent.
@@ -77,6 +88,7 @@ impl Attempt {
                 owner: self.owner.clone(),
                 lease: self.asked,
                 block: self.block,
+                waiting: self.waits_since.map(|since| waiting(core, since)),
                 copies: Arc::clone(&self.copies),
             });
             let error = match core.engine.perform(lane, step, limit).await {
@@ -89,7 +101,7 @@ impl Attempt {
                         Acquired::Granted { first_token, block } => {
                             Outcome::Granted(self.grant(sent, first_token, block))
                         }
-                        Acquired::Busy { time_left } => Outcome::Busy(time_left),
+                        Acquired::Busy(busy) => Outcome::Busy(busy),
                     };
                 }
                 Ok(answer) => StepError::possible(Cause::Unreachable(format!("an answer of another kind: {answer:?}"))),
@@ -131,12 +143,25 @@ impl Attempt {
         self.copies.open_until() > 0
     }
 
-    pub(crate) fn target(&self) -> &Arc<MutexTarget> {
-        &self.target
+    /// Whether its caller goes on waiting when it is refused.
+    pub(crate) const fn waits(&self) -> bool {
+        self.waits_since.is_some()
     }
 
-    /// The life in milliseconds that was asked for.
-    pub(crate) fn asked(&self) -> u64 {
-        self.asked
+    /// What is to be done so that nothing comes of it any more.
+    pub(crate) fn closing(&self, core: &Core) -> Closing {
+        Closing {
+            target: Arc::clone(&self.target),
+            owner: self.owner.clone(),
+            copies: Arc::clone(&self.copies),
+            lease_over: lease_over(core, self.asked),
+        }
+    }
+}
+
+fn waiting(core: &Core, since: Moment) -> Waiting {
+    Waiting {
+        waited: whole_milliseconds(core.clock_now().since(since)),
+        grace: whole_milliseconds(core.settings.fair_grace),
     }
 }

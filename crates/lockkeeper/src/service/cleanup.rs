@@ -1,14 +1,16 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use super::core::Core;
+use super::hold::Hold;
 use super::waiting::{Backoff, sleep_until};
 use crate::base::clock::Moment;
 use crate::base::owner::Owner;
-use crate::engine::{Answer, Cause, Copies, Lane, MutexTarget, Released, Reply, Step, StepError};
+use crate::engine::{Answer, Cause, Copies, Lane, Released, Reply, Step, StepError, Target};
 use crate::error::Refusal;
 
 /// How many clean-ups are under way, and a way to wait until none is.
@@ -65,7 +67,7 @@ impl Drop for PendingOne {
 /// An owner text that is to be closed: whatever was granted under it is given back, and nothing more can come of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Closing {
-    pub(crate) target: Arc<MutexTarget>,
+    pub(crate) target: Arc<Target>,
     pub(crate) owner: Owner,
     pub(crate) copies: Arc<Copies>,
     /// When the key is over even if no release ever arrives.
@@ -84,6 +86,16 @@ pub(crate) enum Closed {
 }
 
 impl Closing {
+    /// The text of a hold that was given up or lost.
+    pub(crate) fn of(core: &Core, hold: &Hold) -> Self {
+        Self {
+            target: Arc::clone(&hold.target),
+            owner: hold.owner.clone(),
+            copies: Arc::clone(&hold.copies),
+            lease_over: lease_over(core, hold.longest_lease(0)),
+        }
+    }
+
     /// Releases again and again until a release was answered at a server time later than the use-by of every unanswered
     /// copy: an earlier "not there" may only mean "not yet". `first` hears the first answer.
     pub(crate) async fn run(&self, core: &Core, first: impl FnOnce(Closed)) -> Closed {
@@ -147,6 +159,25 @@ impl Closing {
             first(outcome);
         }
         outcome
+    }
+}
+
+/// Closes an owner text in the background; `first` hears the first answer.
+pub(crate) fn close(core: &Arc<Core>, closing: Closing, first: impl FnOnce(Closed) + Send + 'static) {
+    let pending = core.pending.begin();
+    let working = Arc::clone(core);
+    let work = async move {
+        closing.run(&working, first).await;
+        drop(pending);
+    };
+    if core.engine.is_immediate() {
+        // Every step answers at once, so the work is done within one poll, and needs no runtime for it.
+        let mut work = Box::pin(work);
+        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            core.executor.spawn(work);
+        }
+    } else {
+        core.executor.spawn(work);
     }
 }
 

@@ -1,19 +1,21 @@
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use super::cleanup::Pending;
 use super::executor::Executor;
+use super::gate::Gate;
 use super::local_queue::LocalQueue;
 use super::meters::Meters;
+use super::place::Place;
+use super::register::Register;
 use super::renewal::Renewal;
 use crate::base::clock::{Clock, Moment};
 use crate::base::name::Name;
 use crate::base::owner::OwnerSource;
 use crate::engine::embedded::EmbeddedEngine;
 use crate::engine::redis::optimistic::Updates;
-use crate::engine::{Engine, Layout, MutexTarget};
+use crate::engine::{Engine, Kind, Target};
 use crate::error::Error;
 
 /// What all handles of one keeper share.
@@ -26,7 +28,8 @@ pub(crate) struct Core {
     pub(crate) renewal: Arc<Renewal>,
     pub(crate) pending: Arc<Pending>,
     pub(crate) executor: Executor,
-    queues: Mutex<HashMap<(Layout, Name), Weak<LocalQueue>>>,
+    pub(super) queues: Register<LocalQueue>,
+    pub(super) gates: Register<Gate>,
     closed: AtomicBool,
     /// The embedded engine, if it is one: others may share it.
     pub(crate) embedded: Option<Arc<EmbeddedEngine>>,
@@ -44,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) turn: TurnBudget,
     /// How long a grant lies ready for a caller that nobody polls.
     pub(crate) claim_time: Duration,
+    /// How long a fair mutex keeps the place of a waiter that is not heard of.
+    pub(crate) fair_grace: Duration,
     /// How long this process leaves a contended lock to others after its turn.
     pub(crate) yield_time: Duration,
     /// The longest sleep of a waiter that can rely on its subscription.
@@ -86,6 +91,7 @@ impl Default for Settings {
             unreachable_after: Duration::from_secs(10),
             turn: TurnBudget::default(),
             claim_time: Duration::from_secs(1),
+            fair_grace: Duration::from_secs(5),
             yield_time: Duration::from_millis(5),
             recheck: Duration::from_secs(30),
             recheck_unheard: Duration::from_secs(1),
@@ -104,7 +110,8 @@ impl Core {
             meters,
             pending: Arc::default(),
             executor,
-            queues: Mutex::default(),
+            queues: Register::default(),
+            gates: Register::default(),
             closed: AtomicBool::new(false),
             embedded: None,
             optimistic: None,
@@ -135,30 +142,24 @@ impl Core {
     }
 
     /// The one queue of a name in this process. It lives as long as somebody uses it.
-    pub(crate) fn queue(self: &Arc<Self>, layout: Layout, name: Name) -> Arc<LocalQueue> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (layout, name);
-        if let Some(queue) = queues.get(&key).and_then(Weak::upgrade) {
-            return queue;
-        }
-        let target = Arc::new(MutexTarget::new(layout, key.1.clone()));
-        let queue = LocalQueue::new(Arc::clone(self), target);
-        queues.insert(key, Arc::downgrade(&queue));
-        queue
+    pub(crate) fn queue(self: &Arc<Self>, kind: Kind, name: Name) -> Arc<LocalQueue> {
+        let text = Arc::clone(name.text());
+        self.queues.get_or_make(kind, &text, || {
+            LocalQueue::new(Arc::clone(self), Arc::new(Target::new(kind, name)))
+        })
     }
 
-    /// Forgets a queue that nobody uses any more.
-    pub(crate) fn forget(&self, layout: Layout, name: &Name) {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (layout, name.clone());
-        // A new queue may have taken the place while the old one was going.
-        if queues.get(&key).is_some_and(|queue| queue.strong_count() == 0) {
-            queues.remove(&key);
-        }
+    /// The one gate of a name in this process. It lives as long as somebody uses it.
+    pub(crate) fn gate(self: &Arc<Self>, kind: Kind, name: Name) -> Arc<Gate> {
+        let text = Arc::clone(name.text());
+        self.gates.get_or_make(kind, &text, || {
+            Gate::new(Arc::clone(self), Arc::new(Target::new(kind, name)))
+        })
     }
 
-    pub(crate) fn all_queues(&self) -> Vec<Arc<LocalQueue>> {
-        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues.values().filter_map(Weak::upgrade).collect()
+    pub(crate) fn all_places(&self) -> Vec<Arc<dyn Place>> {
+        let queues = self.queues.all().into_iter().map(|queue| queue as Arc<dyn Place>);
+        let gates = self.gates.all().into_iter().map(|gate| gate as Arc<dyn Place>);
+        queues.chain(gates).collect()
     }
 }

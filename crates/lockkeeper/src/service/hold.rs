@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use crate::base::clock::Moment;
 use crate::base::lease::Terms;
 use crate::base::owner::Owner;
-use crate::engine::{Copies, MutexTarget};
+use crate::engine::{Copies, Target};
 use crate::error::LossReason;
 use crate::service::meters::Meters;
 
@@ -26,7 +26,7 @@ pub enum HoldState {
 /// A grant as the engine gave it.
 #[derive(Debug)]
 pub(crate) struct Grant {
-    pub(crate) target: Arc<MutexTarget>,
+    pub(crate) target: Arc<Target>,
     pub(crate) owner: Owner,
     pub(crate) copies: Arc<Copies>,
     pub(crate) terms: Terms,
@@ -44,7 +44,7 @@ pub(crate) struct Grant {
 /// One grant by the engine to one owner. Local guards take turns under it and share its state and deadline.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    pub(crate) target: Arc<MutexTarget>,
+    pub(crate) target: Arc<Target>,
     pub(crate) owner: Owner,
     pub(crate) copies: Arc<Copies>,
     /// The terms that the local turns agree on.

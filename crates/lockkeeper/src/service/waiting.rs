@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use super::core::Core;
 use crate::base::clock::Moment;
+use crate::engine::{Busy, Kind};
 
 /// How to wait by asking again and again instead of by signals.
 ///
@@ -90,6 +91,26 @@ impl Backoff {
         self.next = (pause * 2).min(self.longest);
         pause.mul_f64(0.5 + fastrand::f64() / 2.0)
     }
+}
+
+/// How long a refused caller sleeps at most before it looks again, if no signal comes. `live` tells whether it can rely on
+/// its subscription.
+pub(crate) fn recheck_after(core: &Core, kind: Kind, busy: Busy, live: bool) -> Duration {
+    let settings = &core.settings;
+    let mut cap = if kind.is_silent() {
+        settings.recheck_plain
+    } else if live {
+        settings.recheck
+    } else {
+        settings.recheck_unheard
+    };
+    if let Some(again) = busy.look_again {
+        cap = cap.min(Duration::from_millis(again));
+    }
+    let cap = jittered(cap);
+    busy.time_left
+        .map_or(cap, |left| Duration::from_millis(left.saturating_add(1)).min(cap))
+        .max(Duration::from_millis(1))
 }
 
 /// The longest sleep without a look at the deadline clock. Timers stand still while the machine sleeps, the clock does

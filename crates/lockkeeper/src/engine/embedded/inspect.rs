@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::keyspace::{Keyspace, Now, Value};
 use super::{mutex, token};
 use crate::base::name::Name;
-use crate::engine::{Holder, Inspection, Layout, MutexTarget};
+use crate::engine::{Holder, Inspection, Layout, Target};
 
 pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspection {
-    let target = MutexTarget::new(Layout::default(), name.clone());
+    let target = Target::new(Layout::default(), name.clone());
     let token = token::last_known(keyspace, now, &target);
     let Some(entry) = keyspace.get(name.as_str(), now) else {
         return Inspection {

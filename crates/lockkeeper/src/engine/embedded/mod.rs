@@ -4,10 +4,13 @@
 //! agree with them reply by reply. It has no thread and no timer: [`timeline`] brings what is due up to date whenever
 //! somebody looks, on the clock of the runtime in which the engine was made, so that it honours tokio's paused clock.
 
+mod answer;
 mod clock;
 mod inspect;
 mod keyspace;
+mod latch;
 mod mutex;
+mod post;
 mod timeline;
 mod token;
 
@@ -21,10 +24,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use self::clock::RuntimeClock;
 use self::keyspace::{Keyspace, Now};
+use self::post::Post;
 use self::timeline::Timeline;
 use super::{
-    Answer, Answering, Copies, Engine, Lane, Released, Renew, Reply, SignalChange, SignalTable, Step, StepError,
-    Subscription,
+    Action, Answer, Answering, Cause, Copies, Engine, Kind, Lane, Operation, Outcome, Renew, Reply, SignalChange,
+    SignalTable, Step, StepError, Subscription, Target,
 };
 use crate::base::clock::{Clock, Moment};
 
@@ -117,42 +121,13 @@ impl EmbeddedEngine {
             at,
             server_time: self.server_time(at),
         };
-        let keyspace = &mut state.keyspace;
-        let reply = match step {
-            Step::Acquire(acquire) => {
-                note_copy(&acquire.copies, at);
-                Reply::Acquired(mutex::acquire(keyspace, now, &acquire)?)
-            }
-            Step::Renew(entries) => {
-                let renew = |entry: &Renew| {
-                    note_copy(&entry.copies, at);
-                    Ok(mutex::renew(keyspace, now, entry))
-                };
-                Reply::Renewed(entries.iter().map(renew).collect())
-            }
-            Step::Release { target, owner } => {
-                let freed = mutex::release(keyspace, now, &target, &owner)?;
-                drop(state);
-                Reply::Released(if freed {
-                    Released::Freed {
-                        receivers: self.signals.signal(&target.channel),
-                    }
-                } else {
-                    Released::NotThere
-                })
-            }
-            Step::ForceRelease { target } => {
-                let freed = mutex::force_release(keyspace, now, &target)?;
-                drop(state);
-                if freed {
-                    self.signals.signal(&target.channel);
-                }
-                Reply::ForceReleased(freed)
-            }
-            Step::Inspect { name } => Reply::Inspected(inspect::inspect(keyspace, now, &name)),
-        };
+        let mut post = Post::new(&self.signals);
+        let reply = take(step, &mut state.keyspace, now, &mut post);
+        drop(state);
+        // Waking may run anything: not under the lock.
+        post.send();
         Ok(Answer {
-            reply,
+            reply: reply?,
             sent: at,
             server_time: now.server_time,
         })
@@ -173,6 +148,72 @@ impl EmbeddedEngine {
         let elapsed = u64::try_from(at.since(self.origin).as_micros()).unwrap_or(u64::MAX);
         self.epoch.saturating_add(elapsed)
     }
+}
+
+/// Does what the step says, by the kind of object that it is for.
+fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> Result<Reply, StepError> {
+    Ok(match step {
+        Step::Acquire(acquire) => {
+            note_copy(&acquire.copies, now.at);
+            Reply::Acquired(match acquire.target.kind {
+                Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::acquire(keyspace, now, &acquire)?,
+                Kind::Latch => return Err(not_held(&acquire.target)),
+            })
+        }
+        Step::Renew(entries) => {
+            let mut renew = |entry: &Renew| {
+                note_copy(&entry.copies, now.at);
+                Ok(match entry.target.kind {
+                    Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::renew(keyspace, now, entry),
+                    Kind::Latch => return Err(not_held(&entry.target)),
+                })
+            };
+            Reply::Renewed(entries.iter().map(&mut renew).collect())
+        }
+        Step::Release { target, owner } => Reply::Released(match target.kind {
+            Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::release(keyspace, now, &target, &owner, post)?,
+            Kind::Latch => return Err(not_held(&target)),
+        }),
+        Step::ForceRelease { target } => Reply::ForceReleased(match target.kind {
+            Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::force_release(keyspace, now, &target, post)?,
+            Kind::Latch => return Err(not_held(&target)),
+        }),
+        Step::Operate(operation) => {
+            note_copy(&operation.copies, now.at);
+            Reply::Operated(operate(keyspace, now, &operation, post)?)
+        }
+        Step::Inspect { name } => Reply::Inspected(inspect::inspect(keyspace, now, &name)),
+    })
+}
+
+/// An operation, whose answer is kept if it changed something.
+fn operate(
+    keyspace: &mut Keyspace,
+    now: Now,
+    operation: &Operation,
+    post: &mut Post<'_>,
+) -> Result<Outcome, StepError> {
+    let target = &*operation.target;
+    let kept = operation.action.is_change().then(|| target.answer_key(&operation.mark));
+    if let Some(key) = &kept
+        && let Some(answer) = answer::known(keyspace, now, key)
+    {
+        return Ok(answer);
+    }
+    let outcome = match operation.action {
+        Action::SetCount(_) | Action::CountDown | Action::Count | Action::RemoveLatch => {
+            latch::operate(keyspace, now, target, operation.action, post)?
+        }
+    };
+    if let Some(key) = &kept {
+        answer::keep(keyspace, now, key, &outcome);
+    }
+    Ok(outcome)
+}
+
+/// The error for an object that is not of the kind that a step is for. The services never ask for one.
+fn not_held(target: &Target) -> StepError {
+    StepError::none(Cause::WrongKind(target.kind.word().to_owned()))
 }
 
 /// A copy that is answered at once: it only tells when the first one was sent.

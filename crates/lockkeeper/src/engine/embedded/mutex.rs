@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::keyspace::{Entry, Keyspace, Now, Value};
+use super::post::Post;
 use super::token;
 use crate::base::owner::Owner;
-use crate::engine::{Acquire, Acquired, Cause, Layout, MutexTarget, Renew, Renewed, StepError};
+use crate::engine::{Acquire, Acquired, Busy, Cause, Kind, Layout, Released, Renew, Renewed, StepError, Target};
 
 /// Who has the mutex, as one owner sees it.
 enum Hold<'a> {
@@ -15,17 +16,25 @@ enum Hold<'a> {
     Theirs(&'a mut Entry),
 }
 
+/// How the key is laid out: every kind but the plain mutex has Redisson's hash.
+const fn layout(target: &Target) -> Layout {
+    match target.kind {
+        Kind::Mutex(layout) => layout,
+        _ => Layout::Redisson,
+    }
+}
+
 /// Looks at the key; anything but a mutex of the target's layout is an error.
 fn hold<'a>(
     keyspace: &'a mut Keyspace,
     now: Now,
-    target: &MutexTarget,
+    target: &Target,
     owner: Option<&Owner>,
 ) -> Result<Hold<'a>, StepError> {
     let Some(entry) = keyspace.get(target.name.as_str(), now) else {
         return Ok(Hold::Nobody);
     };
-    let ours = match (&entry.value, target.layout) {
+    let ours = match (&entry.value, layout(target)) {
         (Value::Hash(fields), Layout::Redisson) if !fields.contains_key("mode") => {
             owner.is_some_and(|owner| fields.contains_key(owner.as_str()))
         }
@@ -52,13 +61,14 @@ pub(super) fn acquire(keyspace: &mut Keyspace, now: Now, step: &Acquire) -> Resu
     let target = &*step.target;
     let block = match hold(keyspace, now, target, Some(&step.owner))? {
         Hold::Theirs(entry) => {
-            return Ok(Acquired::Busy {
-                time_left: entry.time_left(now),
-            });
+            return Ok(Acquired::Busy(Busy::until(entry.time_left(now))));
         }
         Hold::Nobody => {
-            let block = token::new_block(keyspace, now, target, &step.owner, step.lease, step.block)?;
-            let value = match target.layout {
+            let block = match target.kind {
+                Kind::Fenced => token::new_fence(keyspace, now, target)?,
+                _ => token::new_block(keyspace, now, target, &step.owner, step.lease, step.block)?,
+            };
+            let value = match layout(target) {
                 Layout::Redisson => Value::Hash(BTreeMap::from([(step.owner.as_str().to_owned(), "1".to_owned())])),
                 Layout::Plain => Value::Text(step.owner.as_str().to_owned()),
             };
@@ -67,7 +77,10 @@ pub(super) fn acquire(keyspace: &mut Keyspace, now: Now, step: &Acquire) -> Resu
             block
         }
         Hold::Ours(_) => {
-            let block = token::same_block(keyspace, now, target, &step.owner, step.lease, step.block)?;
+            let block = match target.kind {
+                Kind::Fenced => token::same_fence(keyspace, now, target)?,
+                _ => token::same_block(keyspace, now, target, &step.owner, step.lease, step.block)?,
+            };
             if let Hold::Ours(entry) = hold(keyspace, now, target, Some(&step.owner))? {
                 entry.live_for(now, step.lease);
             }
@@ -94,15 +107,16 @@ pub(super) fn renew(keyspace: &mut Keyspace, now: Now, entry: &Renew) -> Renewed
     Renewed::Held
 }
 
-/// Frees the mutex if this owner holds it; tells whether it did.
+/// Frees the mutex if this owner holds it.
 pub(super) fn release(
     keyspace: &mut Keyspace,
     now: Now,
-    target: &MutexTarget,
+    target: &Target,
     owner: &Owner,
-) -> Result<bool, StepError> {
+    post: &mut Post<'_>,
+) -> Result<Released, StepError> {
     let Hold::Ours(entry) = hold(keyspace, now, target, Some(owner))? else {
-        return Ok(false);
+        return Ok(Released::NotThere);
     };
     // A hash ends with its last field; only a stranger's hand puts a second one there.
     let others = match &mut entry.value {
@@ -115,14 +129,30 @@ pub(super) fn release(
     if !others {
         keyspace.remove(target.name.as_str());
     }
-    Ok(true)
+    Ok(Released::Freed {
+        receivers: signal(target, post),
+    })
 }
 
 /// Frees the mutex whoever holds it; tells whether there was one. The token's record stays, so tokens go on rising.
-pub(super) fn force_release(keyspace: &mut Keyspace, now: Now, target: &MutexTarget) -> Result<bool, StepError> {
+pub(super) fn force_release(
+    keyspace: &mut Keyspace,
+    now: Now,
+    target: &Target,
+    post: &mut Post<'_>,
+) -> Result<bool, StepError> {
     let held = !matches!(hold(keyspace, now, target, None)?, Hold::Nobody);
     if held {
         keyspace.remove(target.name.as_str());
+        signal(target, post);
     }
     Ok(held)
+}
+
+/// Redisson's message for "look again". A spin mutex sends none.
+fn signal(target: &Target, post: &mut Post<'_>) -> u64 {
+    match target.kind {
+        Kind::Spin => 0,
+        _ => post.publish(&target.channel, 0),
+    }
 }

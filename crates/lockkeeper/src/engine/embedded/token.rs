@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::keyspace::{Keyspace, Now, Value};
 use crate::base::owner::Owner;
-use crate::engine::{Cause, MutexTarget, StepError};
+use crate::engine::{Cause, StepError, Target};
 use crate::error::Refusal;
 
 /// Tokens stay below this, so that they are exact in every language.
@@ -32,23 +32,14 @@ pub(super) struct Block {
 pub(super) fn new_block(
     keyspace: &mut Keyspace,
     now: Now,
-    target: &MutexTarget,
+    target: &Target,
     owner: &Owner,
     lease: u64,
     size: u32,
 ) -> Result<Block, StepError> {
-    let recorded = recorded(keyspace, now, target)?.map(|record| record.last);
     let peer = peer_token(keyspace, now, target)?;
-    let previous = recorded.max(peer).unwrap_or(0);
-    let block = Block {
-        first: (previous + 1).max(now.server_time),
-        size: size.max(1),
-    };
+    let block = next_block(keyspace, now, target, size)?;
     let last = block.first + u64::from(block.size) - 1;
-    if last >= END {
-        return Err(exhausted(target));
-    }
-
     let record = TokenRecord {
         last,
         owner: owner.clone(),
@@ -67,11 +58,40 @@ pub(super) fn new_block(
     Ok(block)
 }
 
+/// The block behind every token on record, which is not below the server's time.
+fn next_block(keyspace: &mut Keyspace, now: Now, target: &Target, size: u32) -> Result<Block, StepError> {
+    let recorded = recorded(keyspace, now, target)?.map(|record| record.last);
+    let previous = recorded.max(peer_token(keyspace, now, target)?).unwrap_or(0);
+    let block = Block {
+        first: (previous + 1).max(now.server_time),
+        size: size.max(1),
+    };
+    if block.first + u64::from(block.size) > END {
+        return Err(exhausted(target));
+    }
+    Ok(block)
+}
+
+/// The token of a new hold of the fenced mutex, which is on Redisson's key alone, and stays there for ever.
+pub(super) fn new_fence(keyspace: &mut Keyspace, now: Now, target: &Target) -> Result<Block, StepError> {
+    let block = next_block(keyspace, now, target, 1)?;
+    keyspace.put(&target.peer_token_key, Value::Text(block.first.to_string()), None, now);
+    Ok(block)
+}
+
+/// The token of the hold that this owner has: the last one, since nobody was granted another meanwhile.
+pub(super) fn same_fence(keyspace: &mut Keyspace, now: Now, target: &Target) -> Result<Block, StepError> {
+    match peer_token(keyspace, now, target)? {
+        Some(first) if first > 0 => Ok(Block { first, size: 1 }),
+        _ => new_fence(keyspace, now, target),
+    }
+}
+
 /// The block of the hold that this owner has: the one it was given, or a new one if the record was lost.
 pub(super) fn same_block(
     keyspace: &mut Keyspace,
     now: Now,
-    target: &MutexTarget,
+    target: &Target,
     owner: &Owner,
     lease: u64,
     size: u32,
@@ -87,25 +107,21 @@ pub(super) fn same_block(
 }
 
 /// Lets the record, if there is one, outlive a lease that begins now.
-pub(super) fn refresh(keyspace: &mut Keyspace, now: Now, target: &MutexTarget, lease: u64) {
+pub(super) fn refresh(keyspace: &mut Keyspace, now: Now, target: &Target, lease: u64) {
     if let Some(entry) = keyspace.get(&target.token_key, now) {
         entry.live_for(now, lease.saturating_add(RECORD_OUTLIVES_LEASE));
     }
 }
 
 /// The last token that either key tells of, if one does.
-pub(super) fn last_known(keyspace: &mut Keyspace, now: Now, target: &MutexTarget) -> Option<u64> {
+pub(super) fn last_known(keyspace: &mut Keyspace, now: Now, target: &Target) -> Option<u64> {
     let recorded = recorded(keyspace, now, target).ok().flatten().map(|record| record.last);
     let peer = peer_token(keyspace, now, target).ok().flatten();
     recorded.max(peer)
 }
 
 /// The record of the last token, if there is one.
-fn recorded<'a>(
-    keyspace: &'a mut Keyspace,
-    now: Now,
-    target: &MutexTarget,
-) -> Result<Option<&'a TokenRecord>, StepError> {
+fn recorded<'a>(keyspace: &'a mut Keyspace, now: Now, target: &Target) -> Result<Option<&'a TokenRecord>, StepError> {
     match keyspace.get(&target.token_key, now).map(|entry| &entry.value) {
         None => Ok(None),
         Some(Value::Token(record)) => Ok(Some(record)),
@@ -114,7 +130,7 @@ fn recorded<'a>(
 }
 
 /// The token in Redisson's key, if that exists.
-fn peer_token(keyspace: &mut Keyspace, now: Now, target: &MutexTarget) -> Result<Option<u64>, StepError> {
+fn peer_token(keyspace: &mut Keyspace, now: Now, target: &Target) -> Result<Option<u64>, StepError> {
     match keyspace.get(&target.peer_token_key, now).map(|entry| &entry.value) {
         None => Ok(None),
         Some(Value::Text(digits)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => match digits.parse() {
@@ -125,7 +141,7 @@ fn peer_token(keyspace: &mut Keyspace, now: Now, target: &MutexTarget) -> Result
     }
 }
 
-fn exhausted(target: &MutexTarget) -> StepError {
+fn exhausted(target: &Target) -> StepError {
     StepError::none(Cause::Refused(
         Refusal::TokenExhausted,
         format!(

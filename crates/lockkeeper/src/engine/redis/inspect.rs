@@ -5,12 +5,12 @@ use std::sync::Arc;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
+use super::hold::run;
 use super::link::Link;
-use super::mutex::run;
 use super::reply::{Status, any_text, text, time_left};
 use super::script;
 use crate::base::name::Name;
-use crate::engine::{Answer, Holder, Inspection, Layout, MutexTarget, Reply, StepError};
+use crate::engine::{Answer, Holder, Inspection, Layout, Reply, StepError, Target};
 
 /// How many fields of a hash are listed at most: a lock has few, and a peer's big hash must not hold up the server.
 const MOST_FIELDS: u32 = 10_000;
@@ -28,7 +28,7 @@ pub(super) async fn inspect(link: &Arc<Link>, name: Name, until: Instant) -> Res
 }
 
 pub(super) fn inspect_call(name: Name) -> Cmd {
-    let target = MutexTarget::new(Layout::default(), name);
+    let target = Target::new(Layout::default(), name);
     let name = target.name.as_str();
     let mut command = script::INSPECT.call(3, 1, 3 * name.len() + 64);
     command

@@ -1,17 +1,20 @@
 //! The Redis engine: one server, reached by three connections.
 //!
 //! [`node`] is one server; [`session`] one connection to it and [`link`] one that is made again when it is over;
-//! [`lanes`] says which link a call takes. [`mutex`], [`renewal`] and [`inspect`] turn steps into calls of the scripts
+//! [`lanes`] says which link a call takes. [`hold`], [`renewal`] and [`inspect`] turn steps into calls of the scripts
 //! in `scripts/`. [`signals`] listens.
 
 mod backoff;
 mod config;
+mod hold;
 mod inspect;
 mod lanes;
+mod latch;
 mod link;
 mod mutex;
 mod node;
 mod offset;
+mod operation;
 pub(crate) mod optimistic;
 mod refusal;
 mod renewal;
@@ -87,10 +90,11 @@ impl RedisEngine {
 async fn perform(link: &Arc<Link>, step: Step, limit: Duration) -> Result<Answer, StepError> {
     let until = Instant::now() + limit;
     match step {
-        Step::Acquire(acquire) => mutex::acquire(link, &acquire, until).await,
+        Step::Acquire(acquire) => hold::acquire(link, &acquire, until).await,
         Step::Renew(entries) => renewal::renew(link, &entries, until).await,
-        Step::Release { target, owner } => mutex::release(link, &target, &owner, until).await,
-        Step::ForceRelease { target } => mutex::force_release(link, &target, until).await,
+        Step::Release { target, owner } => hold::release(link, &target, &owner, until).await,
+        Step::ForceRelease { target } => hold::force_release(link, &target, until).await,
+        Step::Operate(operation) => operation::operate(link, &operation, until).await,
         Step::Inspect { name } => inspect::inspect(link, name, until).await,
     }
 }

@@ -6,21 +6,47 @@ use futures_util::future::join_all;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
+use super::hold::Window;
 use super::link::Link;
-use super::mutex::{Window, record_life};
+use super::mutex::record_life;
 use super::reply::{Status, not_understood, number, refused, told};
 use super::script::{self, Script};
 use super::session::{Failure, Session};
 use crate::base::clock::Moment;
-use crate::engine::{Answer, Cause, Layout, Renew, Renewed, Reply, StepError};
+use crate::engine::{Answer, Cause, Kind, Layout, Renew, Renewed, Reply, StepError};
 
 /// The most holds in one script, so that it does not keep the server from others for long.
 const BATCH: usize = 100;
 
+/// The kinds that are renewed by one script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Family {
+    /// A hash with a field of the owner.
+    Hash,
+    /// A string that is the owner.
+    Plain,
+}
+
+impl Family {
+    fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Mutex(Layout::Plain) => Self::Plain,
+            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced | Kind::Latch => Self::Hash,
+        }
+    }
+
+    fn script(self) -> &'static Script {
+        match self {
+            Self::Hash => &script::MUTEX_RENEW,
+            Self::Plain => &script::PLAIN_RENEW,
+        }
+    }
+}
+
 /// What the entries of one batch have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Terms {
-    plain: bool,
+    family: Family,
     lease: u64,
     longest: u64,
 }
@@ -28,7 +54,7 @@ struct Terms {
 impl Terms {
     fn of(entry: &Renew) -> Self {
         Self {
-            plain: entry.target.layout == Layout::Plain,
+            family: Family::of(entry.target.kind),
             lease: entry.lease,
             longest: entry.longest.max(entry.lease),
         }
@@ -142,11 +168,7 @@ fn read(session: &Session, value: &Value, entries: usize, sent: Moment) -> Resul
 
 pub(super) fn renew_call(entries: &[Renew], batch: &[usize], window: Window) -> (&'static Script, Cmd) {
     let terms = Terms::of(&entries[batch[0]]);
-    let script = if terms.plain {
-        &*script::PLAIN_RENEW
-    } else {
-        &*script::MUTEX_RENEW
-    };
+    let script = terms.family.script();
     let batched = || batch.iter().map(|place| &entries[*place]);
     let records = batched().filter(|entry| entry.refresh_token).count();
     let mut command = script.call(batch.len() + records, 5 + batch.len(), batch.len() * 96);

@@ -8,16 +8,24 @@ use redis::{Arg, Cmd};
 #[derive(Debug)]
 pub(super) struct Script {
     name: &'static str,
-    source: &'static str,
+    source: String,
     hash: String,
 }
 
 impl Script {
-    fn new(name: &'static str, source: &'static str) -> Self {
+    /// `opening` stands between the header and the body.
+    fn new(name: &'static str, opening: &str, source: &str) -> Self {
+        let header: usize = source
+            .split_inclusive('\n')
+            .take_while(|line| line.starts_with("--"))
+            .map(str::len)
+            .sum();
+        let (header, body) = source.split_at(header);
+        let source = [header, opening, body].concat();
         Self {
             name,
+            hash: redis::Script::new(&source).get_hash().to_owned(),
             source,
-            hash: redis::Script::new(source).get_hash().to_owned(),
         }
     }
 
@@ -26,8 +34,8 @@ impl Script {
     }
 
     #[cfg(test)]
-    pub(super) fn source(&self) -> &'static str {
-        self.source
+    pub(super) fn source(&self) -> &str {
+        &self.source
     }
 
     #[cfg(test)]
@@ -45,7 +53,7 @@ impl Script {
     /// A call with the text of the script in the place of its hash.
     pub(super) fn whole_call(&self, call: &Cmd) -> Cmd {
         let mut command = redis::cmd("EVAL");
-        command.arg(self.source);
+        command.arg(&self.source);
         for argument in call.args_iter().skip(2) {
             if let Arg::Simple(bytes) = argument {
                 command.arg(bytes);
@@ -56,17 +64,17 @@ impl Script {
 
     pub(super) fn load_command(&self) -> Cmd {
         let mut command = Cmd::with_capacity(3, 16 + self.source.len());
-        command.arg("SCRIPT").arg("LOAD").arg(self.source);
+        command.arg("SCRIPT").arg("LOAD").arg(&self.source);
         command
     }
 }
 
 macro_rules! scripts {
-    ($($constant:ident = $name:literal $(then $shared:literal)?;)+) => {
+    ($($constant:ident = $name:literal $(after $opening:literal)? $(then $shared:literal)?;)+) => {
         $(
             pub(super) static $constant: LazyLock<Script> =
                 LazyLock::new(|| {
-                    Script::new($name, concat!(
+                    Script::new($name, concat!($(include_str!(concat!("scripts/", $opening, ".lua")))?), concat!(
                         include_str!(concat!("scripts/", $name, ".lua")),
                         $(include_str!(concat!("scripts/", $shared, ".lua")),)?
                     ))
@@ -89,6 +97,13 @@ scripts! {
     PLAIN_RENEW = "plain/renew";
     PLAIN_RELEASE = "plain/release";
     PLAIN_FORCE_RELEASE = "plain/force_release";
+    SPIN_RELEASE = "spin/release";
+    SPIN_FORCE_RELEASE = "spin/force_release";
+    FENCED_ACQUIRE = "fenced/acquire";
+    LATCH_SET_COUNT = "latch/set_count" after "shared/opening";
+    LATCH_COUNT_DOWN = "latch/count_down" after "shared/opening";
+    LATCH_REMOVE = "latch/remove" after "shared/opening";
+    LATCH_COUNT = "latch/count" after "shared/opening";
     INSPECT = "inspect";
 }
 

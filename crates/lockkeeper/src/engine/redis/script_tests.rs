@@ -8,10 +8,11 @@ use redis::Arg;
 use super::*;
 use crate::base::name::Name;
 use crate::base::owner::Owner;
+use crate::engine::redis::hold::{Window, acquire_call, force_release_call, release_call};
 use crate::engine::redis::inspect::inspect_call;
-use crate::engine::redis::mutex::{Window, acquire_call, force_release_call, release_call};
+use crate::engine::redis::operation::operate_call;
 use crate::engine::redis::renewal::renew_call;
-use crate::engine::{Acquire, Copies, Layout, MutexTarget, Renew};
+use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Target};
 
 /// What the header of a script declares for `KEYS` or `ARGV`: numbers, and where a range begins.
 #[derive(Debug, Default, PartialEq)]
@@ -52,10 +53,10 @@ fn used(script: &Script, table: &str) -> BTreeSet<usize> {
         .collect()
 }
 
-fn holds(entries: usize, layout: Layout, refresh: usize) -> Vec<Renew> {
+fn holds(entries: usize, kind: Kind, refresh: usize) -> Vec<Renew> {
     (0..entries)
         .map(|number| Renew {
-            target: target(layout),
+            target: target(kind),
             owner: Owner::from_text("uuid:1"),
             lease: 1000,
             longest: 1000,
@@ -65,8 +66,16 @@ fn holds(entries: usize, layout: Layout, refresh: usize) -> Vec<Renew> {
         .collect()
 }
 
-fn target(layout: Layout) -> Arc<MutexTarget> {
-    Arc::new(MutexTarget::new(layout, Name::new("a").unwrap()))
+/// The kinds that are held.
+const HELD: [Kind; 4] = [
+    Kind::Mutex(Layout::Redisson),
+    Kind::Mutex(Layout::Plain),
+    Kind::Spin,
+    Kind::Fenced,
+];
+
+fn target(kind: Kind) -> Arc<Target> {
+    Arc::new(Target::new(kind, Name::new("a").unwrap()))
 }
 
 fn window() -> Window {
@@ -82,13 +91,14 @@ type Call = (&'static Script, Cmd, Option<(usize, usize)>);
 fn calls() -> Vec<Call> {
     let owner = Owner::from_text("uuid:1");
     let mut calls = vec![(&*INSPECT, inspect_call(Name::new("a").unwrap()), None)];
-    for layout in [Layout::Redisson, Layout::Plain] {
-        let target = target(layout);
+    for kind in HELD {
+        let target = target(kind);
         let acquire = Acquire {
             target: Arc::clone(&target),
             owner: owner.clone(),
             lease: 1000,
             block: 1,
+            waiting: None,
             copies: Arc::new(Copies::new()),
         };
         let single = [
@@ -97,8 +107,23 @@ fn calls() -> Vec<Call> {
             force_release_call(&target),
         ];
         calls.extend(single.map(|(script, command)| (script, command, None)));
-        let (script, command) = renew_call(&holds(3, layout, 2), &[0, 1, 2], window());
+        let (script, command) = renew_call(&holds(3, kind, 2), &[0, 1, 2], window());
         calls.push((script, command, Some((3, 2))));
+    }
+    for action in [
+        Action::SetCount(3),
+        Action::CountDown,
+        Action::Count,
+        Action::RemoveLatch,
+    ] {
+        let operation = Operation {
+            target: target(Kind::Latch),
+            action,
+            mark: owner.clone(),
+            copies: Arc::new(Copies::new()),
+        };
+        let (script, command) = operate_call(&operation, window());
+        calls.push((script, command, None));
     }
     calls
 }
@@ -210,7 +235,7 @@ fn hashes_are_those_of_the_text() {
     assert_eq!(hashes.len(), all().len());
     // The hash that every server gives this text.
     assert_eq!(
-        Script::new("", "return 1").hash(),
+        Script::new("", "", "return 1").hash(),
         "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"
     );
 }

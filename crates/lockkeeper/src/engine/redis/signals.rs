@@ -307,6 +307,14 @@ fn channel_name(data: &[Value]) -> Option<&str> {
     }
 }
 
+/// All messages of Redisson's and ours are numbers.
+fn message_of(data: &[Value]) -> Option<i64> {
+    match data.get(1)? {
+        Value::BulkString(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+        _ => None,
+    }
+}
+
 /// Hears what the server sends unasked. Called in the driver's task: it must not block.
 struct Ear {
     table: Weak<SignalTable>,
@@ -322,7 +330,7 @@ impl Ear {
             PushKind::Message | PushKind::SMessage => {
                 let Some(table) = self.table.upgrade() else { return };
                 if let Some(channel) = channel_name(&push.data).and_then(|name| table.get(name)) {
-                    channel.signal();
+                    channel.message(message_of(&push.data));
                 }
             }
             PushKind::Unsubscribe | PushKind::SUnsubscribe | PushKind::PUnsubscribe

@@ -1,20 +1,19 @@
 mod guard;
-mod options;
 mod run;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use guard::MutexGuard;
-pub(crate) use options::Options;
 pub use run::Ran;
 
+use super::options::{Options, hold_options};
 use crate::base::lease::Lease;
 use crate::base::name::Name;
-use crate::engine::Layout;
+use crate::engine::{Kind, Layout};
 use crate::error::Error;
 use crate::service::core::Core;
-use crate::service::local_queue::LocalQueue;
+use crate::service::turn::Origin;
 use crate::service::waiting::Polling;
 
 /// A lock by name, shared by every process that uses the same deployment and layout.
@@ -45,68 +44,46 @@ use crate::service::waiting::Polling;
 #[must_use = "a handle does nothing until it is locked"]
 pub struct Mutex {
     core: Arc<Core>,
-    layout: Layout,
+    kind: Kind,
     options: Options,
-    /// The name's queue, or why the name cannot be used: told by the first call, so that making a handle never fails.
-    queue: Result<Arc<LocalQueue>, Error>,
+    /// Where callers of this process meet, or why the name cannot be used: told by the first call, so that making a handle
+    /// never fails.
+    origin: Result<Origin, Error>,
 }
 
 impl Mutex {
-    pub(crate) fn new(core: &Arc<Core>, name: &str) -> Self {
-        let layout = Layout::default();
+    pub(crate) fn new(core: &Arc<Core>, kind: Kind, name: &str) -> Self {
         Self {
             core: Arc::clone(core),
-            layout,
-            options: Options::default(),
-            queue: Name::new(name)
-                .map(|name| core.queue(layout, name))
+            kind,
+            options: Options {
+                polling: (kind == Kind::Spin).then_some(SPINNING),
+                ..Options::default()
+            },
+            origin: Name::new(name)
+                .map(|name| origin(core, kind, name))
                 .map_err(Error::from),
         }
     }
 
-    /// Sets the lease; by default 30 seconds, renewed every ten.
-    pub const fn lease(mut self, lease: Lease) -> Self {
-        self.options.lease = lease;
-        self
-    }
-
-    /// Sets how long [`lock`](Self::lock) waits; by default for ever. Zero means exactly one full attempt.
-    ///
-    /// The time covers everything, a frozen or dead server included: the call ends on time, with an error that tells
-    /// *held by somebody else* from *unreachable*.
-    pub const fn wait(mut self, wait: Duration) -> Self {
-        self.options.wait = Some(wait);
-        self
-    }
+    hold_options!();
 
     /// Sets the layout on the server, and so with whom the lock is shared. Locks of two layouts do not know each other.
+    ///
+    /// Only the plain mutex has a layout beside Redisson's: of another kind the first call tells [`Error::NoSuchLayout`].
     pub fn layout(mut self, layout: Layout) -> Self {
-        if layout != self.layout {
-            self.layout = layout;
-            self.queue = self
-                .queue
-                .map(|queue| self.core.queue(layout, queue.target.name.clone()));
+        let kind = Kind::Mutex(layout);
+        if kind == self.kind {
+            return self;
         }
-        self
-    }
-
-    /// Sets the time kept back at the end of a lease, in which work that is being stopped can end before the key expires; by
-    /// default a tenth of the lease, at least 20 ms and at most a second.
-    pub const fn margin(mut self, margin: Duration) -> Self {
-        self.options.margin = Some(margin);
-        self
-    }
-
-    /// Sets the longest total time of a renewed hold, so that hung work does not keep the lock for ever; by default there is
-    /// no limit.
-    pub const fn longest_hold(mut self, longest: Duration) -> Self {
-        self.options.longest_hold = Some(longest);
-        self
-    }
-
-    /// Waits by asking again and again instead of by signals.
-    pub const fn polling(mut self, polling: Polling) -> Self {
-        self.options.polling = Some(polling);
+        self.origin = match (self.kind, self.origin) {
+            (Kind::Mutex(_), Ok(known)) => Ok(origin(&self.core, kind, known.target().name.clone())),
+            (other, Ok(_)) if layout != Layout::Redisson => Err(Error::NoSuchLayout { kind: other.word() }),
+            (_, origin) => origin,
+        };
+        if matches!(self.kind, Kind::Mutex(_)) {
+            self.kind = kind;
+        }
         self
     }
 
@@ -125,7 +102,7 @@ impl Mutex {
     /// Waiting goes on by looking again; see the type's promise for what a failover does to a hold.
     pub async fn lock(&self) -> Result<MutexGuard, Error> {
         let request = self.options.waiting()?;
-        Ok(MutexGuard::new(self.queue()?.acquire(&request).await?))
+        Ok(MutexGuard::new(self.origin()?.acquire(&request).await?))
     }
 
     /// Acquires the lock if it is free now: exactly one full attempt.
@@ -137,11 +114,11 @@ impl Mutex {
     /// A grant that comes all the same is given back in the background.
     pub async fn try_lock(&self) -> Result<MutexGuard, Error> {
         let request = self.options.trying()?;
-        Ok(MutexGuard::new(self.queue()?.acquire(&request).await?))
+        Ok(MutexGuard::new(self.origin()?.acquire(&request).await?))
     }
 
-    pub(crate) fn queue(&self) -> Result<&Arc<LocalQueue>, Error> {
-        self.queue.as_ref().map_err(Clone::clone)
+    pub(crate) fn origin(&self) -> Result<&Origin, Error> {
+        self.origin.as_ref().map_err(Clone::clone)
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -150,5 +127,17 @@ impl Mutex {
 
     pub(crate) fn options(&self) -> &Options {
         &self.options
+    }
+}
+
+/// How a spin mutex waits: 1 ms, twice as long each time, at most 128 ms, as Redisson's does.
+const SPINNING: Polling = Polling::every(Duration::from_millis(1)).growing(2.0, Duration::from_millis(128));
+
+/// Where callers of one process meet for this name.
+fn origin(core: &Arc<Core>, kind: Kind, name: Name) -> Origin {
+    if kind.is_queued() {
+        Origin::Queue(core.queue(kind, name))
+    } else {
+        Origin::Gate(core.gate(kind, name))
     }
 }

@@ -4,7 +4,7 @@ use super::Mutex;
 use crate::error::{Error, LossReason};
 use crate::object::hold_handle::HoldHandle;
 use crate::service::hold::HoldState;
-use crate::service::local_queue::Unlocked;
+use crate::service::release::Unlocked;
 
 /// What became of work that [`Mutex::run`] ran.
 #[derive(Debug)]

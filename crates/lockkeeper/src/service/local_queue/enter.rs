@@ -3,13 +3,14 @@ use std::time::Duration;
 
 use tracing::Instrument;
 
-use super::waiter::{Wait, Waited, Waiter};
-use super::{Budget, LocalQueue, Phase, Request, Takeover, Turn};
+use super::{LocalQueue, Phase, Takeover, Turn};
 use crate::base::clock::Moment;
-use crate::engine::{Lane, StepError};
+use crate::engine::{Busy, Lane, StepError};
 use crate::error::Error;
 use crate::service::attempt::{Attempt, Outcome};
 use crate::service::hold::{Hold, HoldState};
+use crate::service::request::{Budget, Request, account};
+use crate::service::waiter::{Wait, Waited, Waiter};
 
 /// What a caller finds on arrival.
 enum Entry {
@@ -36,17 +37,12 @@ impl LocalQueue {
             // What was granted while the keeper closed is given back by dropping it.
             result = Err(closed);
         }
-        self.account(request, started, &result);
+        account(&self.core, &self.target, request, started, &result);
         result
     }
 
     async fn acquire_from(self: &Arc<Self>, request: &Request, started: Moment) -> Result<Arc<Turn>, Error> {
-        let deadline = match request.budget {
-            // The wait of a try is that for the answer to one attempt.
-            Budget::Try => Some(started.plus(self.core.settings.response_limit)),
-            Budget::Within(budget) => Some(started.plus(budget)),
-            Budget::Unlimited => None,
-        };
+        let deadline = request.deadline(&self.core, started);
         let mut now = started;
         loop {
             let waiter = match self.enter(request, now) {
@@ -63,7 +59,7 @@ impl LocalQueue {
                 },
                 Entry::Queued(waiter) => waiter,
             };
-            match Wait::new(self, waiter, deadline).await {
+            match Wait::new(&**self, waiter, deadline).await {
                 // It lay in the slot until its lease was over, as nobody polled.
                 Waited::Granted(turn) if matches!(turn.state(), HoldState::Lost(_)) => {
                     drop(turn);
@@ -150,8 +146,8 @@ impl LocalQueue {
         serial: u64,
         deadline: Option<Moment>,
     ) -> Result<Alone, Error> {
-        let attempt = Attempt::new(&self.core, &self.target, request.terms, request.longest, 1);
-        let window = self.core.clock_now().plus(self.attempt_window(request));
+        let attempt = Attempt::new(&self.core, &self.target, request, 1);
+        let window = self.core.clock_now().plus(request.attempt_window(&self.core));
         let until = deadline.map_or(window, |deadline| deadline.min(window));
         let alone = Lone {
             queue: self,
@@ -165,14 +161,6 @@ impl LocalQueue {
         alone.conclude(request, outcome)
     }
 
-    /// How long the copies of one attempt may be repeated: a grant must still be worth something when it comes.
-    pub(super) fn attempt_window(&self, request: &Request) -> Duration {
-        let settings = &self.core.settings;
-        (request.terms.trusted() / 4)
-            .max(settings.response_limit)
-            .min(settings.unreachable_after)
-    }
-
     /// A try while this process's hold is in doubt: the server decides.
     async fn attempt_in_doubt(
         self: &Arc<Self>,
@@ -180,7 +168,7 @@ impl LocalQueue {
         doubtful: &Arc<Hold>,
         started: Moment,
     ) -> Result<Arc<Turn>, Error> {
-        let attempt = Attempt::new(&self.core, &self.target, request.terms, request.longest, 1);
+        let attempt = Attempt::new(&self.core, &self.target, request, 1);
         let until = started.plus(self.core.settings.response_limit);
         let mut stray = Stray {
             queue: self,
@@ -191,13 +179,13 @@ impl LocalQueue {
             None => return Err(self.busy_error(None)),
         };
         match outcome {
-            Outcome::Busy(time_left) => {
+            Outcome::Busy(Busy { time_left, .. }) => {
                 stray.disarm_if_answered();
                 Err(self.busy_error(time_left.map(Duration::from_millis)))
             }
             Outcome::Failed(error) => {
                 stray.disarm_if_answered();
-                Err(error.into_error("trying the lock", &self.target.name))
+                Err(error.into_error("trying the lock", &self.target))
             }
             Outcome::Granted(grant) => {
                 // The server gave it to us, so the doubtful hold is gone.
@@ -211,31 +199,6 @@ impl LocalQueue {
                 stray.attempt = None;
                 self.install(&mut state, grant, now);
                 self.next_turn(&mut state, now).ok_or_else(|| self.busy_error(None))
-            }
-        }
-    }
-
-    fn account(&self, request: &Request, started: Moment, result: &Result<Arc<Turn>, Error>) {
-        let meters = &self.core.meters;
-        let waited = self.core.clock_now().since(started);
-        match result {
-            Ok(turn) => {
-                meters.acquired.increment(1);
-                meters.waited(waited);
-                tracing::debug!(
-                    name = %self.target.name, owner = %turn.hold.owner, token = turn.token.get(), ?waited, "lock acquired"
-                );
-            }
-            Err(error) => {
-                match error {
-                    Error::Busy { .. } => meters.busy.increment(1),
-                    Error::TimedOut { .. } | Error::AttemptsUsedUp { .. } => {
-                        meters.timed_out.increment(1);
-                        meters.waited(waited);
-                    }
-                    _ => meters.failed.increment(1),
-                }
-                tracing::debug!(name = %self.target.name, budget = ?request.budget, ?waited, %error, "lock not acquired");
             }
         }
     }
@@ -293,7 +256,7 @@ impl Lone<'_> {
                 }
                 Ok(turn.map_or(Alone::Overtaken, Alone::Granted))
             }
-            Outcome::Busy(time_left) => {
+            Outcome::Busy(Busy { time_left, .. }) => {
                 state.phase = Phase::Idle;
                 queue.note_busy(state, time_left, now);
                 self.settle_text();
@@ -313,11 +276,11 @@ impl Lone<'_> {
                 state.phase = Phase::Idle;
                 let patient = request.budget != Budget::Try && error.is_transient();
                 if !patient {
-                    state.fail_tries(|| error.clone().into_error("trying the lock", &queue.target.name));
+                    state.fail_tries(|| error.clone().into_error("trying the lock", &queue.target));
                     self.abandon_or_forget(state, now);
                     drop(guard);
                     queue.moved.notify_one();
-                    return Err(error.into_error("taking the lock", &queue.target.name));
+                    return Err(error.into_error("taking the lock", &queue.target));
                 }
                 queue.note_trouble(state, error, since);
                 // The line goes on at once: with the server out of reach, a release would keep it waiting for nothing.
@@ -432,7 +395,7 @@ impl LocalQueue {
     /// An attempt that began at `began` had no answer.
     pub(super) fn note_trouble(&self, state: &mut super::State, error: StepError, began: Moment) {
         let since = state.trouble.as_ref().map_or(began, |(since, _)| *since);
-        state.fail_tries(|| error.clone().into_error("trying the lock", &self.target.name));
+        state.fail_tries(|| error.clone().into_error("trying the lock", &self.target));
         state.trouble = Some((since, error));
     }
 }

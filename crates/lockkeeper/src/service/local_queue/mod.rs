@@ -6,8 +6,6 @@
 mod enter;
 mod pump;
 mod release;
-mod turn;
-mod waiter;
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
@@ -18,47 +16,21 @@ use tokio::sync::Notify;
 
 use super::core::Core;
 use super::hold::{Grant, Hold, HoldState};
-use super::waiting::Polling;
+use super::place::Place;
+use super::request::Budget;
+use super::turn::{Origin, Turn};
+use super::waiter::{Station, Waiter};
 use crate::base::clock::Moment;
-use crate::base::lease::Terms;
+use crate::base::name::Name;
 use crate::base::token::Token;
-use crate::engine::{Channel, MutexTarget, StepError};
-use crate::error::Error;
-pub use release::Unlocked;
-pub(crate) use turn::Turn;
-use waiter::Waiter;
-
-/// What a caller wants.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) terms: Terms,
-    /// The longest total time of the hold, however often it is renewed.
-    pub(crate) longest: Option<Duration>,
-    pub(crate) polling: Option<Polling>,
-    pub(crate) budget: Budget,
-}
-
-impl Request {
-    /// Whether a hold that was granted for `self` may be used for `other` as it is.
-    fn agrees_with(&self, terms: &Terms) -> bool {
-        self.terms == *terms && self.longest.is_none()
-    }
-}
-
-/// How long a caller is ready to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Budget {
-    /// One full attempt.
-    Try,
-    Within(Duration),
-    Unlimited,
-}
+use crate::engine::{Channel, StepError, Target};
+use crate::error::{Error, LossReason};
 
 /// The queue of one name.
 #[derive(Debug)]
 pub(crate) struct LocalQueue {
     pub(crate) core: Arc<Core>,
-    pub(crate) target: Arc<MutexTarget>,
+    pub(crate) target: Arc<Target>,
     state: Mutex<State>,
     /// Tells the pump that there is something new to look at.
     moved: Notify,
@@ -247,7 +219,7 @@ impl State {
 }
 
 impl LocalQueue {
-    pub(crate) fn new(core: Arc<Core>, target: Arc<MutexTarget>) -> Arc<Self> {
+    pub(crate) fn new(core: Arc<Core>, target: Arc<Target>) -> Arc<Self> {
         Arc::new(Self {
             core,
             target,
@@ -297,35 +269,6 @@ impl LocalQueue {
         }
     }
 
-    /// Takes a caller that went away out of the line.
-    fn leave(&self, waiter: &Arc<Waiter>) {
-        let mut state = self.lock();
-        let was_head = state.waiters.front().is_some_and(|head| Arc::ptr_eq(head, waiter));
-        state.waiters.retain(|other| !Arc::ptr_eq(other, waiter));
-        state.tries.retain(|other| !Arc::ptr_eq(other, waiter));
-        if was_head {
-            state.regrouped = true;
-            state.takeover = None;
-        }
-        let tell = state.pumping && (was_head || state.is_deserted());
-        drop(state);
-        if tell {
-            self.moved.notify_one();
-        }
-    }
-
-    /// Ends all waits, because the keeper closes.
-    pub(crate) fn dismiss(&self) {
-        let mut state = self.lock();
-        let waiters: Vec<_> = state.waiters.drain(..).collect();
-        let tries: Vec<_> = state.tries.drain(..).collect();
-        drop(state);
-        self.moved.notify_one();
-        for waiter in waiters.into_iter().chain(tries) {
-            waiter.fail(Error::Closed);
-        }
-    }
-
     fn ensure_pump(self: &Arc<Self>, state: &mut State) {
         if !state.pumping {
             state.pumping = true;
@@ -356,7 +299,7 @@ impl LocalQueue {
         };
         let token = Token::new(hold.first_token + u64::from(*turns));
         *turns += 1;
-        Some(Turn::new(self, hold, token, now))
+        Some(Turn::new(Origin::Queue(Arc::clone(self)), hold, token, now))
     }
 
     /// Whether the turn budget of this process lets it pass its hold on locally.
@@ -375,7 +318,7 @@ impl LocalQueue {
             _ => None,
         };
         if let Some((_, error)) = &state.trouble {
-            return error.clone().into_error("waiting for the lock", &self.target.name);
+            return error.clone().into_error("waiting for the lock", &self.target);
         }
         match silent_since {
             Some(since) if now.since(since) >= SILENCE => Error::Unreachable {
@@ -398,8 +341,64 @@ impl LocalQueue {
     }
 }
 
+impl Station for LocalQueue {
+    fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// Takes a caller that went away out of the line.
+    fn leave(&self, waiter: &Arc<Waiter>) {
+        let mut state = self.lock();
+        let was_head = state.waiters.front().is_some_and(|head| Arc::ptr_eq(head, waiter));
+        state.waiters.retain(|other| !Arc::ptr_eq(other, waiter));
+        state.tries.retain(|other| !Arc::ptr_eq(other, waiter));
+        if was_head {
+            state.regrouped = true;
+            state.takeover = None;
+        }
+        let tell = state.pumping && (was_head || state.is_deserted());
+        drop(state);
+        if tell {
+            self.moved.notify_one();
+        }
+    }
+}
+
+impl Place for LocalQueue {
+    fn name(&self) -> &Name {
+        &self.target.name
+    }
+
+    fn dismiss(&self) {
+        let mut state = self.lock();
+        let waiters: Vec<_> = state.waiters.drain(..).collect();
+        let tries: Vec<_> = state.tries.drain(..).collect();
+        drop(state);
+        self.moved.notify_one();
+        for waiter in waiters.into_iter().chain(tries) {
+            waiter.fail(Error::Closed);
+        }
+    }
+
+    fn close_holds(self: Arc<Self>, reason: LossReason) -> bool {
+        self.close_hold(reason)
+    }
+
+    fn is_attempting(&self) -> bool {
+        matches!(self.lock().phase, Phase::Attempting { .. })
+    }
+
+    fn is_releasing(&self) -> bool {
+        matches!(self.lock().phase, Phase::Releasing { .. })
+    }
+
+    fn is_unconfirmed(&self) -> bool {
+        self.lock().unconfirmed
+    }
+}
+
 impl Drop for LocalQueue {
     fn drop(&mut self) {
-        self.core.forget(self.target.layout, &self.target.name);
+        self.core.queues.forget(self.target.kind, self.target.name.text());
     }
 }

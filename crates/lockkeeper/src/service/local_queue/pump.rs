@@ -2,14 +2,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::waiter::Waiter;
-use super::{Budget, LocalQueue, Phase, Request, State, Takeover, Turn};
+use super::{LocalQueue, Phase, State, Takeover, Turn};
 use crate::base::clock::Moment;
-use crate::engine::{Lane, Layout, StepError, Subscription};
+use crate::engine::{Busy, Lane, StepError, Subscription};
 use crate::error::{Effect, Error};
 use crate::service::attempt::{Attempt, Outcome};
 use crate::service::hold::{Grant, Hold, HoldState};
-use crate::service::waiting::{Backoff, jittered, sleep_until};
+use crate::service::request::{Budget, Request};
+use crate::service::waiter::Waiter;
+use crate::service::waiting::{Backoff, recheck_after, sleep_until};
 
 /// The task that speaks to the server for whoever is first in line. It runs on the keeper's own thread, so that a caller
 /// that is not polled, or whose runtime has ended, never stops the line; it ends when nobody waits.
@@ -183,7 +184,9 @@ impl Pump {
                     return Job::Watch { hold: None, until: now };
                 };
                 let request = first.request.clone();
-                let shared = request.longest.is_none() && (state.contended || state.waiters.len() > 1);
+                let shared = self.queue.target.kind.hands_over()
+                    && request.longest.is_none()
+                    && (state.contended || state.waiters.len() > 1);
                 let block = if shared { settings.turn.block() } else { 1 };
                 let serial = state.next_serial();
                 state.phase = Phase::Attempting { serial, since: now };
@@ -195,7 +198,7 @@ impl Pump {
     fn longest_window(&self, state: &State) -> Duration {
         let waiters = state.waiters.iter().chain(&state.tries);
         waiters
-            .map(|waiter| self.queue.attempt_window(&waiter.request))
+            .map(|waiter| waiter.request.attempt_window(&self.queue.core))
             .max()
             .unwrap_or_default()
             .max(self.queue.core.settings.response_limit)
@@ -259,7 +262,7 @@ impl Pump {
             .subscription
             .as_ref()
             .map(|subscription| subscription.channel().count());
-        let attempt = Attempt::new(core, &queue.target, request.terms, request.longest, block);
+        let attempt = Attempt::new(core, &queue.target, request, block);
         let until = queue.attempt_until(request, core.clock_now());
         let outcome = {
             let run = attempt.run(core, Lane::Background, until);
@@ -280,7 +283,7 @@ impl Pump {
                 }
                 return;
             }
-            Some(Outcome::Busy(time_left)) => {
+            Some(Outcome::Busy(Busy { time_left, .. })) => {
                 self.backoff = trouble_backoff();
                 self.busy(serial, request, time_left, seen, now).await;
             }
@@ -388,7 +391,12 @@ impl Pump {
         let live = subscription.channel().is_live();
         queue.lock().listening = live.then(|| Arc::clone(subscription.channel()));
         self.pause = Some(Pause {
-            until: now.plus(queue.recheck_after(time_left, live)),
+            until: now.plus(recheck_after(
+                &queue.core,
+                queue.target.kind,
+                Busy::until(time_left),
+                live,
+            )),
             seen,
         });
     }
@@ -426,14 +434,14 @@ impl Pump {
             let all: Vec<_> = state.waiters.drain(..).chain(state.tries.drain(..)).collect();
             drop(guard);
             for waiter in all {
-                waiter.fail(error.clone().into_error("taking the lock", &queue.target.name));
+                waiter.fail(error.clone().into_error("taking the lock", &queue.target));
             }
             return;
         }
         queue.note_trouble(state, error.clone(), began);
         let since = state.trouble.as_ref().map_or(began, |(since, _)| *since);
         if now.since(since) >= queue.core.settings.unreachable_after {
-            state.fail_unlimited(|| error.clone().into_error("waiting for the lock", &queue.target.name));
+            state.fail_unlimited(|| error.clone().into_error("waiting for the lock", &queue.target));
         }
         drop(guard);
         self.pause = Some(Pause {
@@ -476,7 +484,7 @@ impl LocalQueue {
 
     /// Until when the pump may repeat one attempt for the head.
     fn attempt_until(&self, request: &Request, now: Moment) -> Moment {
-        let until = now.plus(self.attempt_window(request));
+        let until = now.plus(request.attempt_window(&self.core));
         let settings = &self.core.settings;
         match &self.lock().trouble {
             Some((since, _)) if request.budget == Budget::Unlimited => {
@@ -506,19 +514,5 @@ impl LocalQueue {
             return None;
         }
         Some(attempts)
-    }
-
-    /// How long to sleep at most before looking again.
-    fn recheck_after(&self, time_left: Option<u64>, live: bool) -> Duration {
-        let settings = &self.core.settings;
-        let cap = match self.target.layout {
-            Layout::Plain => settings.recheck_plain,
-            Layout::Redisson if live => settings.recheck,
-            Layout::Redisson => settings.recheck_unheard,
-        };
-        let cap = jittered(cap);
-        time_left
-            .map_or(cap, |left| Duration::from_millis(left.saturating_add(1)).min(cap))
-            .max(Duration::from_millis(1))
     }
 }

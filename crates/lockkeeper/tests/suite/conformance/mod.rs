@@ -1,6 +1,7 @@
 //! What every engine and layout must do, chosen by a list: a case is written once and run on each stage.
 
 mod blocking;
+mod fenced;
 mod mutex;
 mod ownership;
 mod stage;
@@ -30,3 +31,18 @@ macro_rules! on_every_stage {
     };
 }
 pub(crate) use on_every_stage;
+
+/// Runs each named case on both engines, for objects that have one layout.
+macro_rules! on_both_engines {
+    ($($case:ident),* $(,)?) => {
+        mod embedded { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() { super::$case(super::Stage::embedded(lockkeeper::Layout::Redisson)).await; }
+        )* }
+        mod redis { $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() { super::$case(super::Stage::redis(lockkeeper::Layout::Redisson).await).await; }
+        )* }
+    };
+}
+pub(crate) use on_both_engines;

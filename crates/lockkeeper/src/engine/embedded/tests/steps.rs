@@ -8,8 +8,8 @@ use crate::base::name::Name;
 use crate::base::owner::{Owner, OwnerSource};
 use crate::engine::embedded::EmbeddedEngine;
 use crate::engine::{
-    Acquire, Acquired, Cause, Copies, Engine, Inspection, Layout, MutexTarget, Released, Renew, Renewed, Reply, Step,
-    StepError,
+    Acquire, Acquired, Cause, Copies, Engine, Inspection, Layout, Released, Renew, Renewed, Reply, Step, StepError,
+    Target,
 };
 use crate::error::{Effect, Refusal};
 
@@ -45,12 +45,13 @@ impl Stage {
         self.engine.perform_now(step).map(|answer| answer.reply)
     }
 
-    fn acquire(&self, target: &Arc<MutexTarget>, owner: &Owner, lease: u64, block: u32) -> Result<Acquired, StepError> {
+    fn acquire(&self, target: &Arc<Target>, owner: &Owner, lease: u64, block: u32) -> Result<Acquired, StepError> {
         let step = Step::Acquire(Acquire {
             target: Arc::clone(target),
             owner: owner.clone(),
             lease,
             block,
+            waiting: None,
             copies: Arc::new(Copies::new()),
         });
         self.reply(step).map(|reply| match reply {
@@ -60,16 +61,16 @@ impl Stage {
     }
 
     /// Acquires, and gives back the first token and the size of the block.
-    fn granted(&self, target: &Arc<MutexTarget>, owner: &Owner, lease: u64, block: u32) -> (u64, u32) {
+    fn granted(&self, target: &Arc<Target>, owner: &Owner, lease: u64, block: u32) -> (u64, u32) {
         match self.acquire(target, owner, lease, block).unwrap() {
             Acquired::Granted { first_token, block } => (first_token, block),
-            busy @ Acquired::Busy { .. } => panic!("{busy:?}"),
+            busy @ Acquired::Busy(_) => panic!("{busy:?}"),
         }
     }
 
-    fn busy(&self, target: &Arc<MutexTarget>) -> Option<u64> {
+    fn busy(&self, target: &Arc<Target>) -> Option<u64> {
         match self.acquire(target, &self.owner(), 1000, 1).unwrap() {
-            Acquired::Busy { time_left } => time_left,
+            Acquired::Busy(busy) => busy.time_left,
             granted @ Acquired::Granted { .. } => panic!("{granted:?}"),
         }
     }
@@ -81,7 +82,7 @@ impl Stage {
         }
     }
 
-    fn release(&self, target: &Arc<MutexTarget>, owner: &Owner) -> Result<Released, StepError> {
+    fn release(&self, target: &Arc<Target>, owner: &Owner) -> Result<Released, StepError> {
         let step = Step::Release {
             target: Arc::clone(target),
             owner: owner.clone(),
@@ -92,7 +93,7 @@ impl Stage {
         })
     }
 
-    fn force_release(&self, target: &Arc<MutexTarget>) -> Result<bool, StepError> {
+    fn force_release(&self, target: &Arc<Target>) -> Result<bool, StepError> {
         let step = Step::ForceRelease {
             target: Arc::clone(target),
         };
@@ -102,7 +103,7 @@ impl Stage {
         })
     }
 
-    fn inspect(&self, target: &MutexTarget) -> Inspection {
+    fn inspect(&self, target: &Target) -> Inspection {
         let step = Step::Inspect {
             name: target.name.clone(),
         };
@@ -113,11 +114,11 @@ impl Stage {
     }
 }
 
-fn target(layout: Layout, name: &str) -> Arc<MutexTarget> {
-    Arc::new(MutexTarget::new(layout, Name::new(name).unwrap()))
+fn target(layout: Layout, name: &str) -> Arc<Target> {
+    Arc::new(Target::new(layout, Name::new(name).unwrap()))
 }
 
-fn renewal(target: &Arc<MutexTarget>, owner: &Owner, lease: u64, longest: u64) -> Renew {
+fn renewal(target: &Arc<Target>, owner: &Owner, lease: u64, longest: u64) -> Renew {
     Renew {
         target: Arc::clone(target),
         owner: owner.clone(),
@@ -536,6 +537,7 @@ fn an_answer_carries_its_times_and_its_copy_is_answered() {
         owner: stage.owner(),
         lease: 1000,
         block: 1,
+        waiting: None,
         copies: Arc::clone(&copies),
     }));
     let answer = answer.unwrap();

@@ -8,18 +8,19 @@ use crate::base::clock::Moment;
 use crate::base::name::Name;
 use crate::base::owner::{Owner, OwnerSource};
 use crate::engine::embedded::{EmbeddedEngine, Participant};
-use crate::engine::{Acquire, Acquired, Copies, Engine, Lane, Layout, MutexTarget, Renew, Renewed, Reply, Step};
+use crate::engine::{Acquire, Acquired, Busy, Copies, Engine, Lane, Layout, Renew, Renewed, Reply, Step, Target};
 
-fn target(name: &str) -> Arc<MutexTarget> {
-    Arc::new(MutexTarget::new(Layout::Redisson, Name::new(name).unwrap()))
+fn target(name: &str) -> Arc<Target> {
+    Arc::new(Target::new(Layout::Redisson, Name::new(name).unwrap()))
 }
 
-async fn try_acquire(engine: &EmbeddedEngine, target: &Arc<MutexTarget>, owner: &Owner, lease: Duration) -> Acquired {
+async fn try_acquire(engine: &EmbeddedEngine, target: &Arc<Target>, owner: &Owner, lease: Duration) -> Acquired {
     let step = Step::Acquire(Acquire {
         target: Arc::clone(target),
         owner: owner.clone(),
         lease: u64::try_from(lease.as_millis()).unwrap(),
         block: 1,
+        waiting: None,
         copies: Arc::new(Copies::new()),
     });
     let answer = engine.perform(Lane::Foreground, step, Duration::from_secs(1)).await;
@@ -29,7 +30,7 @@ async fn try_acquire(engine: &EmbeddedEngine, target: &Arc<MutexTarget>, owner: 
     }
 }
 
-async fn is_free(engine: &EmbeddedEngine, target: &Arc<MutexTarget>) -> bool {
+async fn is_free(engine: &EmbeddedEngine, target: &Arc<Target>) -> bool {
     let name = target.name.clone();
     let answer = engine.perform(Lane::Foreground, Step::Inspect { name }, Duration::from_secs(1));
     match answer.await.unwrap().reply {
@@ -41,7 +42,7 @@ async fn is_free(engine: &EmbeddedEngine, target: &Arc<MutexTarget>) -> bool {
 /// A hold that is renewed every period; notes when, and whether it was still held.
 #[derive(Debug)]
 struct Renewing {
-    target: Arc<MutexTarget>,
+    target: Arc<Target>,
     owner: Owner,
     period: Duration,
     lease: Duration,
@@ -51,14 +52,14 @@ struct Renewing {
 }
 
 impl Renewing {
-    async fn start(engine: &EmbeddedEngine, target: &Arc<MutexTarget>, period: Duration) -> Arc<Self> {
+    async fn start(engine: &EmbeddedEngine, target: &Arc<Target>, period: Duration) -> Arc<Self> {
         let renewing = Arc::new(Self::of(engine, target, period).await);
         engine.enroll(Arc::downgrade(&(renewing.clone() as Arc<dyn Participant>)));
         renewing
     }
 
     /// Takes the hold, without taking part in virtual time yet.
-    async fn of(engine: &EmbeddedEngine, target: &Arc<MutexTarget>, period: Duration) -> Self {
+    async fn of(engine: &EmbeddedEngine, target: &Arc<Target>, period: Duration) -> Self {
         let (owner, lease) = (OwnerSource::new().next(), period * 3);
         assert!(matches!(
             try_acquire(engine, target, &owner, lease).await,
@@ -120,7 +121,7 @@ async fn time_moved_by_hand_ends_a_fixed_hold() {
     try_acquire(&engine, &target, &owners.next(), 10 * SECOND).await;
     tokio::time::advance(10 * SECOND - Duration::from_millis(1)).await;
     let busy = try_acquire(&engine, &target, &owners.next(), SECOND).await;
-    assert_eq!(busy, Acquired::Busy { time_left: Some(1) });
+    assert_eq!(busy, Acquired::Busy(Busy::until(Some(1))));
     tokio::time::advance(Duration::from_millis(1)).await;
     let granted = try_acquire(&engine, &target, &owners.next(), SECOND).await;
     assert!(matches!(granted, Acquired::Granted { .. }), "{granted:?}");

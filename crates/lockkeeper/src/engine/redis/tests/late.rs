@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::base::clock::Clock;
 use crate::engine::Cause;
-use crate::engine::redis::mutex::{Window, acquire_call};
+use crate::engine::redis::hold::{Window, acquire_call};
 use crate::engine::redis::renewal::renew_call;
 use crate::engine::redis::reply::{Status, told};
 

@@ -25,8 +25,8 @@ use crate::base::clock::SystemClock;
 use crate::base::name::Name;
 use crate::base::owner::Owner;
 use crate::engine::{
-    Acquire, Acquired, Answer, Copies, Engine, Inspection, Lane, Layout, MutexTarget, Released, Renew, Renewed, Reply,
-    Step, StepError,
+    Acquire, Acquired, Answer, Copies, Engine, Inspection, Lane, Layout, Released, Renew, Renewed, Reply, Step,
+    StepError, Target,
 };
 use crate::error::Error;
 
@@ -121,14 +121,14 @@ impl Stage {
     }
 
     /// How long somebody else would be told to wait.
-    async fn busy(&self, target: &Arc<MutexTarget>) -> Option<u64> {
+    async fn busy(&self, target: &Arc<Target>) -> Option<u64> {
         match self.acquire(&asking(target, &owner())).await {
-            Ok(Acquired::Busy { time_left }) => time_left,
+            Ok(Acquired::Busy(busy)) => busy.time_left,
             other => panic!("{other:?}"),
         }
     }
 
-    async fn release(&self, target: &Arc<MutexTarget>, owner: &Owner) -> Result<Released, StepError> {
+    async fn release(&self, target: &Arc<Target>, owner: &Owner) -> Result<Released, StepError> {
         let step = Step::Release {
             target: Arc::clone(target),
             owner: owner.clone(),
@@ -139,7 +139,7 @@ impl Stage {
         }
     }
 
-    async fn force_release(&self, target: &Arc<MutexTarget>) -> Result<bool, StepError> {
+    async fn force_release(&self, target: &Arc<Target>) -> Result<bool, StepError> {
         let step = Step::ForceRelease {
             target: Arc::clone(target),
         };
@@ -156,7 +156,7 @@ impl Stage {
         }
     }
 
-    async fn inspect(&self, target: &MutexTarget) -> Inspection {
+    async fn inspect(&self, target: &Target) -> Inspection {
         let step = Step::Inspect {
             name: target.name.clone(),
         };
@@ -171,8 +171,8 @@ impl Stage {
     }
 }
 
-fn target(layout: Layout, name: &str) -> Arc<MutexTarget> {
-    Arc::new(MutexTarget::new(layout, Name::new(name).unwrap()))
+fn target(layout: Layout, name: &str) -> Arc<Target> {
+    Arc::new(Target::new(layout, Name::new(name).unwrap()))
 }
 
 fn owner() -> Owner {
@@ -181,18 +181,19 @@ fn owner() -> Owner {
 }
 
 /// An acquire with a lease of 30 s and a block of one token.
-fn asking(target: &Arc<MutexTarget>, owner: &Owner) -> Acquire {
+fn asking(target: &Arc<Target>, owner: &Owner) -> Acquire {
     Acquire {
         target: Arc::clone(target),
         owner: owner.clone(),
         lease: 30_000,
         block: 1,
+        waiting: None,
         copies: Arc::new(Copies::new()),
     }
 }
 
 /// A renewal of a hold that was taken with [`asking`].
-fn renewing(target: &Arc<MutexTarget>, owner: &Owner) -> Renew {
+fn renewing(target: &Arc<Target>, owner: &Owner) -> Renew {
     Renew {
         target: Arc::clone(target),
         owner: owner.clone(),

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use crate::base::name::Name;
 use crate::base::owner::Owner;
 use crate::engine::embedded::tests::Foreign;
-use crate::engine::{Acquire, Copies, Layout, MutexTarget, Renew, Step};
+use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Step, Target};
 
 /// What happens next on both sides.
 pub(super) enum Move {
@@ -40,9 +40,9 @@ impl fmt::Display for Move {
 }
 
 fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let of = |target: &MutexTarget, owner: &Owner| {
+    let of = |target: &Target, owner: &Owner| {
         let owner = owner.as_str().rsplit(':').next().unwrap_or_default();
-        format!("{:?} {} by {owner}", target.layout, target.name)
+        format!("{:?} {} by {owner}", target.kind, target.name)
     };
     match step {
         Step::Acquire(step) => {
@@ -66,10 +66,19 @@ fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             })
         }
         Step::Release { target, owner } => write!(f, "release {}", of(target, owner)),
-        Step::ForceRelease { target } => write!(f, "force {:?} {}", target.layout, target.name),
+        Step::ForceRelease { target } => write!(f, "force {:?} {}", target.kind, target.name),
+        Step::Operate(step) => write!(f, "{:?} of {}", step.action, of(&step.target, &step.mark)),
         Step::Inspect { name } => write!(f, "inspect {name}"),
     }
 }
+
+/// What may meet under one name.
+const KINDS: [Kind; 4] = [
+    Kind::Mutex(Layout::Redisson),
+    Kind::Mutex(Layout::Plain),
+    Kind::Spin,
+    Kind::Fenced,
+];
 
 /// Few names and few owners, so that they meet.
 const NAMES: [&str; 5] = ["a", "order:1", "{orders}:42", "{orders}:43", "zwölf\r\n"];
@@ -80,7 +89,7 @@ const LARGEST_BLOCK: u32 = 4_000;
 /// Makes up moves, those that hit something more often than chance would.
 pub(super) struct Moves {
     random: Rng,
-    targets: Vec<Arc<MutexTarget>>,
+    targets: Vec<Arc<Target>>,
     owners: Vec<Owner>,
     /// Who was last granted which target.
     granted: HashMap<usize, Owner>,
@@ -90,9 +99,9 @@ impl Moves {
     /// The names are those of the walk with this number alone.
     pub(super) fn new(walk: u32, seed: u64) -> Self {
         let targets = NAMES.iter().flat_map(|name| {
-            [Layout::Redisson, Layout::Plain].map(|layout| {
+            KINDS.map(|kind| {
                 let name = Name::new(&format!("{name}/{walk}")).expect("these are good names");
-                Arc::new(MutexTarget::new(layout, name))
+                Arc::new(Target::new(kind, name))
             })
         });
         let uuid = "3f1b2c4d-0000-4000-8000-00000000beef";
@@ -106,12 +115,12 @@ impl Moves {
         }
     }
 
-    pub(super) fn targets(&self) -> &[Arc<MutexTarget>] {
+    pub(super) fn targets(&self) -> &[Arc<Target>] {
         &self.targets
     }
 
     /// Remembers who was granted what, to come back to it.
-    pub(super) fn note_granted(&mut self, target: &Arc<MutexTarget>, owner: &Owner) {
+    pub(super) fn note_granted(&mut self, target: &Arc<Target>, owner: &Owner) {
         let index = self.targets.iter().position(|known| known == target);
         self.granted
             .insert(index.expect("only known targets are asked for"), owner.clone());
@@ -125,7 +134,8 @@ impl Moves {
             760..800 => Move::Step(Step::ForceRelease {
                 target: self.target().1,
             }),
-            800..860 => Move::Step(Step::Inspect {
+            800..830 => Move::Step(self.operate()),
+            830..860 => Move::Step(Step::Inspect {
                 name: self.target().1.name.clone(),
             }),
             860..910 => Move::Lapse(self.lapse()),
@@ -144,7 +154,7 @@ impl Moves {
         }
     }
 
-    fn target(&mut self) -> (usize, Arc<MutexTarget>) {
+    fn target(&mut self) -> (usize, Arc<Target>) {
         let index = self.random.usize(0..self.targets.len());
         (index, Arc::clone(&self.targets[index]))
     }
@@ -154,7 +164,7 @@ impl Moves {
     }
 
     /// A target and, two times in three, the owner who probably holds it.
-    fn target_and_owner(&mut self) -> (Arc<MutexTarget>, Owner) {
+    fn target_and_owner(&mut self) -> (Arc<Target>, Owner) {
         let (index, target) = self.target();
         let likely = self.granted.get(&index).filter(|_| self.random.u32(0..3) > 0).cloned();
         let owner = likely.unwrap_or_else(|| self.owner());
@@ -176,6 +186,7 @@ impl Moves {
             } else {
                 self.random.u32(1..=LARGEST_BLOCK)
             },
+            waiting: None,
             copies: Arc::new(Copies::new()),
         })
     }
@@ -185,6 +196,27 @@ impl Moves {
         Step::Release { target, owner }
     }
 
+    /// Something beside holding. Marks are few, so that some are repeats.
+    fn operate(&mut self) -> Step {
+        let name = self.target().1.name.clone();
+        let action = match self.random.u32(0..6) {
+            0 | 1 => Action::SetCount(self.random.u64(0..4)),
+            2 | 3 => Action::CountDown,
+            4 => Action::Count,
+            _ => Action::RemoveLatch,
+        };
+        let mark = match self.random.u32(0..4) {
+            0 => self.owner(),
+            _ => Owner::from_text(&format!("mark:{}", self.random.u64(..))),
+        };
+        Step::Operate(Operation {
+            target: Arc::new(Target::new(Kind::Latch, name)),
+            action,
+            mark,
+            copies: Arc::new(Copies::new()),
+        })
+    }
+
     /// A batch that names no hold twice: what belongs together may be done in any order.
     fn renewals(&mut self) -> Vec<Renew> {
         let mut entries: Vec<Renew> = Vec::new();
@@ -192,7 +224,7 @@ impl Moves {
             let (target, owner) = self.target_and_owner();
             if entries
                 .iter()
-                .any(|entry| entry.target == target && entry.owner == owner)
+                .any(|entry| entry.target.name == target.name && entry.owner == owner)
             {
                 continue;
             }

@@ -42,7 +42,7 @@ impl Tally {
         let mut count = |what| *self.replies.entry(what).or_default() += 1;
         match outcome {
             Ok(Reply::Acquired(Acquired::Granted { .. })) => count("granted"),
-            Ok(Reply::Acquired(Acquired::Busy { .. })) => count("busy"),
+            Ok(Reply::Acquired(Acquired::Busy(_))) => count("busy"),
             Ok(Reply::Renewed(entries)) => entries.iter().for_each(|entry| match entry {
                 Ok(Renewed::Held) => count("renewed"),
                 Ok(Renewed::Gone) => count("gone"),
@@ -53,6 +53,7 @@ impl Tally {
             Ok(Reply::Released(Released::NotThere)) => count("not there"),
             Ok(Reply::ForceReleased(true)) => count("forced"),
             Ok(Reply::ForceReleased(false)) => count("nothing to force"),
+            Ok(Reply::Operated(_)) => count("operated"),
             Ok(Reply::Inspected(_)) => count("inspected"),
             Err(StepError {
                 cause: Cause::WrongKind(_),

@@ -1,4 +1,4 @@
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use super::Alteration;
 use super::moves::{Move, Moves};
 use super::sides::Sides;
 use super::tally::Tally;
-use crate::engine::{Acquired, Cause, Engine, Lane, MutexTarget, Reply, Step, StepError, Subscription};
+use crate::engine::{Acquired, Cause, Engine, Lane, Reply, Step, StepError, Subscription, Target};
 
 /// Times left may differ by this, and by as long as the call was held up: the server counts each expiry from the moment
 /// of its command, which may come later than the moment that the script tells.
@@ -50,20 +50,13 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) async fn begin(
-        server: &RedisServer,
-        number: u32,
-        targets: &[Arc<MutexTarget>],
-        altered: Alteration,
-    ) -> Self {
+    pub(super) async fn begin(server: &RedisServer, number: u32, targets: &[Arc<Target>], altered: Alteration) -> Self {
         let sides = Sides::begin(server, number).await;
         let mut heard = Vec::new();
         // Some channels have a listener and some have none.
-        for target in targets.iter().step_by(3) {
-            let pair = [
-                sides.redis.subscribe(&target.channel),
-                sides.embedded.subscribe(&target.channel),
-            ];
+        let channels: BTreeSet<_> = targets.iter().map(|target| &target.channel).collect();
+        for channel in channels.into_iter().step_by(2) {
+            let pair = [sides.redis.subscribe(channel), sides.embedded.subscribe(channel)];
             for subscription in &pair {
                 let live = subscription.channel().becomes_live();
                 tokio::time::timeout(Duration::from_secs(10), live)
@@ -240,7 +233,10 @@ impl Walk {
     fn without_times(&self, mut outcome: Result<Reply, StepError>) -> (Result<Reply, StepError>, Vec<Option<u64>>) {
         let mut times = Vec::new();
         match &mut outcome {
-            Ok(Reply::Acquired(Acquired::Busy { time_left })) => times.push(time_left.take()),
+            Ok(Reply::Acquired(Acquired::Busy(busy))) => {
+                times.push(busy.time_left.take());
+                times.push(busy.look_again.take());
+            }
             Ok(Reply::Inspected(inspection)) => {
                 inspection.holders.sort_by(|a, b| a.owner.cmp(&b.owner));
                 times.extend(inspection.holders.iter_mut().map(|holder| holder.time_left.take()));

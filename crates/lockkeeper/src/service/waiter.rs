@@ -5,18 +5,27 @@ use std::task::{Context, Poll, Waker, ready};
 
 use tokio::time::Sleep;
 
+use super::core::Core;
+use super::request::Request;
 use super::turn::Turn;
-use super::{LocalQueue, Request};
+use super::waiting::sleep_until;
 use crate::base::clock::Moment;
 use crate::error::Error;
-use crate::service::waiting::sleep_until;
 
-/// One local caller in the queue, and the slot into which its turn is put.
+/// Where callers of one process wait.
+pub(crate) trait Station {
+    fn core(&self) -> &Arc<Core>;
+
+    /// A caller goes away.
+    fn leave(&self, waiter: &Arc<Waiter>);
+}
+
+/// One local caller in line, and the slot into which its turn is put.
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    pub(super) request: Request,
+    pub(crate) request: Request,
     /// Attempts at the server made for this waiter while it was the head.
-    pub(super) attempts: AtomicU32,
+    attempts: AtomicU32,
     slot: Mutex<Slot>,
 }
 
@@ -32,7 +41,7 @@ enum Slot {
 }
 
 impl Waiter {
-    pub(super) fn new(request: Request, attempts: u32) -> Arc<Self> {
+    pub(crate) fn new(request: Request, attempts: u32) -> Arc<Self> {
         Arc::new(Self {
             request,
             attempts: AtomicU32::new(attempts),
@@ -44,13 +53,18 @@ impl Waiter {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How many attempts were made for this waiter.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts.load(Ordering::Relaxed)
+    }
+
     /// Counts one more attempt made for this waiter and tells how many there were.
-    pub(super) fn count_attempt(&self) -> u32 {
+    pub(crate) fn count_attempt(&self) -> u32 {
         self.attempts.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Puts a turn into the slot and returns whom to wake; gives the turn back if nobody waits here any more.
-    pub(super) fn grant(&self, turn: Arc<Turn>) -> Result<Option<Waker>, Arc<Turn>> {
+    pub(crate) fn grant(&self, turn: Arc<Turn>) -> Result<Option<Waker>, Arc<Turn>> {
         let mut slot = self.slot();
         match &mut *slot {
             Slot::Waiting(waker) => {
@@ -63,7 +77,7 @@ impl Waiter {
     }
 
     /// Ends the wait with an error.
-    pub(super) fn fail(&self, error: Error) {
+    pub(crate) fn fail(&self, error: Error) {
         let mut slot = self.slot();
         if let Slot::Waiting(waker) = &mut *slot {
             let waker = waker.take();
@@ -75,8 +89,21 @@ impl Waiter {
         }
     }
 
+    /// Ends the wait without an outcome: the caller begins anew.
+    pub(crate) fn send_back(&self) {
+        let mut slot = self.slot();
+        if let Slot::Waiting(waker) = &mut *slot {
+            let waker = waker.take();
+            *slot = Slot::Evicted;
+            drop(slot);
+            if let Some(waker) = waker {
+                waker.wake();
+            }
+        }
+    }
+
     /// Takes back a turn that was not taken.
-    pub(super) fn evict(&self) -> Option<Arc<Turn>> {
+    pub(crate) fn evict(&self) -> Option<Arc<Turn>> {
         let mut slot = self.slot();
         if matches!(*slot, Slot::Granted(_))
             && let Slot::Granted(turn) = std::mem::replace(&mut *slot, Slot::Evicted)
@@ -87,7 +114,7 @@ impl Waiter {
     }
 
     /// Whether a turn lies in the slot and waits to be taken.
-    pub(super) fn is_unclaimed(&self) -> bool {
+    pub(crate) fn is_unclaimed(&self) -> bool {
         matches!(*self.slot(), Slot::Granted(_))
     }
 
@@ -96,29 +123,29 @@ impl Waiter {
     }
 }
 
-/// How a wait in the queue ended.
+/// How a wait ended.
 #[derive(Debug)]
-pub(super) enum Waited {
+pub(crate) enum Waited {
     Granted(Arc<Turn>),
     Failed(Error),
     Evicted,
     TimedOut,
 }
 
-/// The wait of one caller. Dropping it leaves the queue; a turn that was just granted is passed on.
+/// The wait of one caller. Dropping it leaves the line; a turn that was just granted is passed on.
 #[derive(Debug)]
-pub(super) struct Wait<'a> {
-    queue: &'a Arc<LocalQueue>,
+pub(crate) struct Wait<'a, S: Station> {
+    station: &'a S,
     waiter: Arc<Waiter>,
     deadline: Option<Moment>,
     sleep: Option<Pin<Box<Sleep>>>,
     done: bool,
 }
 
-impl<'a> Wait<'a> {
-    pub(super) fn new(queue: &'a Arc<LocalQueue>, waiter: Arc<Waiter>, deadline: Option<Moment>) -> Self {
+impl<'a, S: Station> Wait<'a, S> {
+    pub(crate) fn new(station: &'a S, waiter: Arc<Waiter>, deadline: Option<Moment>) -> Self {
         Self {
-            queue,
+            station,
             waiter,
             deadline,
             sleep: None,
@@ -131,12 +158,12 @@ impl<'a> Wait<'a> {
             return false;
         };
         loop {
-            if self.queue.core.clock_now() >= deadline {
+            if self.station.core().clock_now() >= deadline {
                 return true;
             }
             let sleep = self
                 .sleep
-                .get_or_insert_with(|| Box::pin(sleep_until(&self.queue.core, deadline)));
+                .get_or_insert_with(|| Box::pin(sleep_until(self.station.core(), deadline)));
             if sleep.as_mut().poll(cx).is_pending() {
                 return false;
             }
@@ -160,7 +187,7 @@ impl<'a> Wait<'a> {
     }
 }
 
-impl Future for Wait<'_> {
+impl<S: Station> Future for Wait<'_, S> {
     type Output = Waited;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Waited> {
@@ -183,17 +210,17 @@ impl Future for Wait<'_> {
             return Poll::Ready(waited);
         }
         self.done = true;
-        self.queue.leave(&self.waiter);
+        self.station.leave(&self.waiter);
         Poll::Ready(Waited::TimedOut)
     }
 }
 
-impl Drop for Wait<'_> {
+impl<S: Station> Drop for Wait<'_, S> {
     fn drop(&mut self) {
         if !self.done {
             // A granted turn ends when it is dropped here, which passes it on.
             drop(self.waiter.leave());
-            self.queue.leave(&self.waiter);
+            self.station.leave(&self.waiter);
         }
     }
 }
