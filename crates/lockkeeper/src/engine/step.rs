@@ -319,8 +319,18 @@ pub(crate) struct Inspection {
     pub(crate) kind: String,
     pub(crate) layout: Option<Layout>,
     pub(crate) holders: Vec<Holder>,
+    /// Who waits in a line on the server, head first.
+    pub(crate) waiting: Vec<InLine>,
     /// The last token granted, if any is on record.
     pub(crate) token: Option<u64>,
+}
+
+/// One waiter in a line on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InLine {
+    pub(crate) owner: String,
+    /// Milliseconds until it counts as dead unless it is heard of; `None` if that is not on record.
+    pub(crate) time_left: Option<u64>,
 }
 
 /// One holder of an object.
