@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::latch::CountDownLatch;
 use super::mutex::Mutex;
 use super::parking::block_on;
 use crate::error::Error;
@@ -52,6 +53,11 @@ impl Keeper {
     /// The spin lock of this name; see [`lockkeeper::Keeper::spin_mutex`](crate::Keeper::spin_mutex).
     pub fn spin_mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(self.inner.spin_mutex(name))
+    }
+
+    /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).
+    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
+        CountDownLatch::new(self.inner.latch(name))
     }
 
     /// Asks the server what it knows of a name; see [`lockkeeper::Keeper::inspect`](crate::Keeper::inspect).

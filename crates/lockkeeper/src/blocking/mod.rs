@@ -17,10 +17,12 @@
 
 mod guard;
 mod keeper;
+mod latch;
 mod mutex;
 mod parking;
 
 pub use guard::{MovableMutexGuard, MutexGuard};
 pub use keeper::Keeper;
+pub use latch::CountDownLatch;
 pub use mutex::Mutex;
 pub(crate) use parking::block_on;
