@@ -85,6 +85,7 @@ pub use error::{Effect, Error, LeaseError, LossReason, NameError, Refusal, UrlEr
 pub use keeper::{CloseReport, Holder, Inspection, Keeper, KeeperBuilder};
 pub use object::hold_handle::HoldHandle;
 pub use object::mutex::{Mutex, MutexGuard, Ran};
+pub use object::periodic::{Periodic, PeriodicGuard};
 pub use object::scope::{Scope, ScopedGuard};
 pub use service::hold::HoldState;
 pub use service::release::Unlocked;

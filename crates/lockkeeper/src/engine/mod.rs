@@ -28,7 +28,7 @@ pub(crate) use signal::{Channel, SignalChange, SignalTable, Subscription};
 pub use step::Layout;
 pub(crate) use step::{
     ANSWER_LIFE, Acquire, Acquired, Action, Busy, Holder, Inspection, Kind, Operation, Outcome, Released, Renew,
-    Renewed, Reply, Step, Target, Waiting,
+    Renewed, Reply, Rest, Step, Target, Waiting, is_resting_mark, resting_mark,
 };
 
 /// A boxed future of an engine call.

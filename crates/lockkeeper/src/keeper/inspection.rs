@@ -20,6 +20,8 @@ pub struct Inspection {
     pub layout: Option<Layout>,
     /// Who holds it.
     pub holders: Vec<Holder>,
+    /// How long a name that nobody holds still stays taken; see [`Periodic`](crate::Periodic).
+    pub resting: Option<Duration>,
     /// The last fencing token on record.
     pub token: Option<Token>,
 }
@@ -54,6 +56,7 @@ impl Inspection {
             kind: Some(found.kind).filter(|kind| !kind.is_empty()),
             layout: found.layout,
             holders: found.holders.into_iter().map(holder).collect(),
+            resting: found.resting.map(Duration::from_millis),
             token: found.token.map(Token::new),
         }
     }

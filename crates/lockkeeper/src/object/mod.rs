@@ -4,4 +4,5 @@ pub(crate) mod hold_handle;
 pub(crate) mod holding;
 pub(crate) mod mutex;
 pub(crate) mod options;
+pub(crate) mod periodic;
 pub(crate) mod scope;
