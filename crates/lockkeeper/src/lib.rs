@@ -82,7 +82,7 @@ pub use base::lease::Lease;
 pub use base::token::Token;
 pub use engine::Layout;
 pub use error::{Effect, Error, LeaseError, LossReason, NameError, Refusal, UrlError};
-pub use keeper::{CloseReport, Holder, Inspection, Keeper, KeeperBuilder};
+pub use keeper::{CloseReport, Holder, InLine, Inspection, Keeper, KeeperBuilder};
 pub use object::hold_handle::HoldHandle;
 pub use object::mutex::{Mutex, MutexGuard, Ran};
 pub use object::periodic::{Periodic, PeriodicGuard};

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::mutex::Mutex;
 use super::parking::block_on;
+use super::periodic::Periodic;
 use crate::error::Error;
 use crate::keeper::{CloseReport, Inspection, KeeperBuilder};
 
@@ -52,6 +53,12 @@ impl Keeper {
     /// The spin lock of this name; see [`lockkeeper::Keeper::spin_mutex`](crate::Keeper::spin_mutex).
     pub fn spin_mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(self.inner.spin_mutex(name))
+    }
+
+    /// The run of this name that is made at most once in a period; see
+    /// [`lockkeeper::Keeper::periodic`](crate::Keeper::periodic).
+    pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
+        Periodic::new(self.inner.periodic(name))
     }
 
     /// Asks the server what it knows of a name; see [`lockkeeper::Keeper::inspect`](crate::Keeper::inspect).

@@ -342,8 +342,18 @@ pub(crate) struct Inspection {
     pub(crate) holders: Vec<Holder>,
     /// How many milliseconds the name still rests, if nobody holds it and it does.
     pub(crate) resting: Option<u64>,
+    /// Who waits in a line on the server, head first.
+    pub(crate) waiting: Vec<InLine>,
     /// The last token granted, if any is on record.
     pub(crate) token: Option<u64>,
+}
+
+/// One waiter in a line on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InLine {
+    pub(crate) owner: String,
+    /// Milliseconds until it counts as dead unless it is heard of; `None` if that is not on record.
+    pub(crate) time_left: Option<u64>,
 }
 
 /// One holder of an object.

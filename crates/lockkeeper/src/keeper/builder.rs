@@ -93,6 +93,17 @@ impl KeeperBuilder {
         self
     }
 
+    /// How long a [fair mutex](crate::Keeper::fair_mutex) keeps the place of a waiter that is not heard of; by default 5 seconds,
+    /// and at least 2. A waiter that died holds up those behind it for no longer than this.
+    pub const fn fair_grace(mut self, grace: Duration) -> Self {
+        self.settings.fair_grace = if grace.as_secs() < 2 {
+            Duration::from_secs(2)
+        } else {
+            grace
+        };
+        self
+    }
+
     /// The clock for deadlines, instead of the system's; for tests.
     pub fn clock(mut self, clock: impl Clock) -> Self {
         self.clock = Some(Arc::new(clock));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 pub use builder::KeeperBuilder;
 pub use closing::CloseReport;
-pub use inspection::{Holder, Inspection};
+pub use inspection::{Holder, InLine, Inspection};
 
 use crate::engine::embedded::EmbeddedEngine;
 use crate::engine::redis::optimistic::Updates;

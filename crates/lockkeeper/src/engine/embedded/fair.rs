@@ -12,7 +12,7 @@ use super::mutex::{self, Hold};
 use super::post::Post;
 use super::token;
 use crate::base::owner::Owner;
-use crate::engine::{Acquire, Acquired, Busy, Cause, Released, StepError, Target, Waiting};
+use crate::engine::{Acquire, Acquired, Busy, Cause, InLine, Released, StepError, Target, Waiting};
 
 /// The grace of Redisson's waiters, which it takes off the moments of all others when it leaves the line.
 pub(crate) const PEER_GRACE: i64 = 300_000;
@@ -260,6 +260,8 @@ pub(super) fn release(
     owner: &Owner,
     post: &mut Post<'_>,
 ) -> Result<Released, StepError> {
+    // Everything is checked before anything is changed.
+    mutex::hold(keyspace, now, target, None)?;
     let mut line = Line::take(keyspace, now, target)?;
     let (ours, left) = match mutex::hold(keyspace, now, target, Some(owner))? {
         Hold::Ours(entry) => (true, (!remove_field(entry, owner)).then(|| entry.time_left(now))),
@@ -305,4 +307,24 @@ pub(super) fn force_release(
     }
     line.put_back(keyspace, now);
     Ok(held)
+}
+
+/// Who waits, head first, for whoever asks.
+pub(super) fn line(keyspace: &mut Keyspace, now: Now, target: &Target) -> Vec<InLine> {
+    let waiters = match keyspace.get(&target.queue_key(), now).map(|entry| &entry.value) {
+        Some(Value::List(waiters)) => waiters.clone(),
+        _ => VecDeque::new(),
+    };
+    let ends = match keyspace.get(&target.timeout_key(), now).map(|entry| &entry.value) {
+        Some(Value::Scores(ends)) => ends.clone(),
+        _ => BTreeMap::new(),
+    };
+    let now = now.server_time / 1_000;
+    let waiter = |owner: String| InLine {
+        time_left: ends
+            .get(&owner)
+            .map(|end| u64::try_from(*end).unwrap_or(0).saturating_sub(now)),
+        owner,
+    };
+    waiters.into_iter().map(waiter).collect()
 }

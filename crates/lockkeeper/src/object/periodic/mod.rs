@@ -136,6 +136,10 @@ impl Periodic {
         }
     }
 
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
     /// Runs `work`, unless somebody else is at work or has been in this period: then it is `None`, and the work was not started.
     ///
     /// The work is cancelled when the hold is lost; see [`Mutex::run`](crate::Mutex::run), which this is like.

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
 
@@ -134,8 +134,8 @@ impl Moves {
         match self.random.u32(0..1000) {
             0..400 => Move::Step(self.acquire()),
             400..570 => Move::Step(self.release()),
-            570..610 => Move::Step(self.rest()),
-            610..760 => Move::Step(Step::Renew(self.renewals())),
+            570..630 => Move::Step(self.rest()),
+            630..760 => Move::Step(Step::Renew(self.renewals())),
             760..800 => Move::Step(Step::ForceRelease {
                 target: self.target().1,
             }),
@@ -144,10 +144,19 @@ impl Moves {
                 name: self.target().1.name.clone(),
             }),
             860..910 => Move::Lapse(self.lapse()),
-            910..940 => self.write_name(),
+            910..935 => self.write_name(),
+            935..940 => self.write_line(),
             940..955 => self.write_tokens(),
             955..975 => Move::Remove(self.target().1.name.as_str().to_owned()),
-            975..995 => {
+            975..980 => {
+                let target = self.target().1;
+                Move::Remove(if self.random.bool() {
+                    target.queue_key()
+                } else {
+                    target.timeout_key()
+                })
+            }
+            980..995 => {
                 let target = self.target().1;
                 Move::Remove(if self.random.bool() {
                     target.token_key.clone()
@@ -298,6 +307,32 @@ impl Moves {
             value,
             life: self.life(),
         }
+    }
+
+    /// Somebody else's waiters in the line of a fair mutex, with or without moments, dead or alive; or something else there.
+    fn write_line(&mut self) -> Move {
+        let target = self.target().1;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = i64::try_from(now.as_millis()).unwrap_or(0);
+        let mut waiters = vec!["a-java-service:17".to_owned(), self.owner().as_str().to_owned()];
+        if self.random.bool() {
+            waiters.reverse();
+        }
+        let value = match self.random.u32(0..6) {
+            0 => Foreign::Text("no line".to_owned()),
+            1 | 2 => Foreign::Queue(waiters),
+            _ => Foreign::Scores(
+                waiters
+                    .into_iter()
+                    .map(|waiter| (waiter, now + [-5_000, 30_000, 300_000][self.random.usize(0..3)]))
+                    .collect(),
+            ),
+        };
+        let key = match (&value, self.random.bool()) {
+            (Foreign::Queue(_), _) | (Foreign::Text(_), true) => target.queue_key(),
+            _ => target.timeout_key(),
+        };
+        Move::Write { key, value, life: None }
     }
 
     /// Redisson's token: below ours, far ahead, at the end, or none at all; or a record that is none.

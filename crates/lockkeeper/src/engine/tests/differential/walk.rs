@@ -242,6 +242,7 @@ impl Walk {
                 times.push(inspection.resting.take());
                 inspection.holders.sort_by(|a, b| a.owner.cmp(&b.owner));
                 times.extend(inspection.holders.iter_mut().map(|holder| holder.time_left.take()));
+                times.extend(inspection.waiting.iter_mut().map(|waiter| waiter.time_left.take()));
             }
             Err(StepError {
                 cause: Cause::Refused(_, detail),

@@ -28,10 +28,8 @@
 --          the server's own search for a place.
 local call = redis.call
 
-local function turn(owner)
+local function turn(owner, now)
   local grace = ARGV[7] + 0
-  local time = call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local held = call('EXISTS', KEYS[1]) == 1
   local stray = stray_kind(KEYS[4], KEYS[5])
   if stray then
@@ -64,7 +62,7 @@ local function turn(owner)
   return {left, nil, again}
 end
 
-local function look(owner)
+local function look(owner, microseconds)
   local kind = call('TYPE', KEYS[1]).ok
   if kind ~= 'none' then
     if kind ~= 'hash' then
@@ -78,14 +76,12 @@ local function look(owner)
       return true
     end
   end
-  return false, turn(owner)
+  return false, turn(owner, math.floor(microseconds / 1000))
 end
 
-local function take(owner)
+local function take(owner, microseconds)
   local grace = ARGV[7] + 0
-  local time = call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  step_out(KEYS[4], KEYS[5], owner, grace > 0 and grace or nil, 0, now)
+  step_out(KEYS[4], KEYS[5], owner, grace > 0 and grace or nil, 0, math.floor(microseconds / 1000))
   call('HSET', KEYS[1], owner, '1')
   call('PEXPIRE', KEYS[1], ARGV[2])
 end
