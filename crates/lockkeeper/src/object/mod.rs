@@ -5,4 +5,5 @@ pub(crate) mod holding;
 pub(crate) mod latch;
 pub(crate) mod mutex;
 pub(crate) mod options;
+pub(crate) mod periodic;
 pub(crate) mod scope;

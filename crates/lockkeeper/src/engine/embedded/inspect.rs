@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::keyspace::{Keyspace, Now, Value};
 use super::{fair, mutex, token};
 use crate::base::name::Name;
-use crate::engine::{Holder, Inspection, Layout, Target};
+use crate::engine::{Holder, Inspection, Layout, Target, is_resting_mark};
 
 pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspection {
     let target = Target::new(Layout::default(), name.clone());
@@ -21,7 +21,7 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         };
     };
     let time_left = entry.time_left(now);
-    let (kind, layout, holders) = match &entry.value {
+    let (kind, layout, mut holders) = match &entry.value {
         Value::Text(text) if entry.expiry.is_none() && is_number(text) => ("counter", None, Vec::new()),
         Value::Text(owner) => {
             let holder = Holder {
@@ -38,6 +38,8 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         },
         other => (mutex::kind(other), None, Vec::new()),
     };
+    let all = holders.len();
+    holders.retain(|holder| !is_resting_mark(&holder.owner));
     Inspection {
         // Beside a line it is a fair one; without anybody in line it cannot be told from a plain one.
         kind: match kind {
@@ -45,6 +47,7 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
             _ => kind.to_owned(),
         },
         layout,
+        resting: time_left.filter(|_| holders.len() < all),
         holders,
         waiting,
         token,
