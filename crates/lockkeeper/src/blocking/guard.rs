@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::holding::blocking_hold_methods;
 use super::parking::block_on;
 use crate::base::token::Token;
 use crate::error::Error;
@@ -38,59 +39,6 @@ pub(super) fn forget(turn: &Arc<Turn>) {
     HELD.with_borrow_mut(|held| held.retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(turn))));
 }
 
-/// What every guard of a thread offers; it needs a field `guard`, which is the async form.
-macro_rules! guard_methods {
-    () => {
-        /// The name of the lock.
-        #[must_use]
-        pub fn name(&self) -> &str {
-            self.guard.name()
-        }
-
-        /// The text that marks the hold on the server; keep it out of logs.
-        #[must_use]
-        pub fn owner(&self) -> &str {
-            self.guard.owner()
-        }
-
-        /// How long the hold may still be believed.
-        #[must_use]
-        pub fn remaining(&self) -> Duration {
-            self.guard.remaining()
-        }
-
-        /// Held, doubtful or lost, without asking anybody.
-        #[must_use]
-        pub fn state(&self) -> HoldState {
-            self.guard.state()
-        }
-
-        /// A view of the hold for others, which does not keep it.
-        #[must_use]
-        pub fn handle(&self) -> HoldHandle {
-            self.guard.handle()
-        }
-
-        /// Lengthens the hold; see [`lockkeeper::MutexGuard::extend`](crate::MutexGuard::extend).
-        ///
-        /// # Errors
-        /// Those of the async form, and [`Error::BlockingInAsync`].
-        pub fn extend(&self, duration: Duration) -> Result<(), Error> {
-            block_on(self.guard.turn.core(), self.guard.extend(duration))?
-        }
-
-        /// Gives the lock up; see [`lockkeeper::MutexGuard::unlock`](crate::MutexGuard::unlock).
-        ///
-        /// # Errors
-        /// Those of the async form. Inside async code [`Error::BlockingInAsync`], and the lock is freed in the background.
-        pub fn unlock(self) -> Result<Unlocked, Error> {
-            let core = Arc::clone(self.guard.turn.core());
-            block_on(&core, self.guard.unlock())?
-        }
-    };
-}
-pub(super) use guard_methods;
-
 /// The value that a thread holding a [`Mutex`](super::Mutex) has in hand; see [`lockkeeper::MutexGuard`](crate::MutexGuard).
 ///
 /// It belongs to its thread:
@@ -119,7 +67,7 @@ impl MutexGuard {
         Self::new(guard)
     }
 
-    guard_methods!();
+    blocking_hold_methods!();
 
     /// The fencing token of this turn.
     #[must_use]

@@ -1,7 +1,9 @@
 use std::time::Duration;
 
+use super::latch::CountDownLatch;
 use super::mutex::Mutex;
 use super::parking::block_on;
+use super::periodic::Periodic;
 use super::rwlock::RwLock;
 use crate::error::Error;
 use crate::keeper::{CloseReport, Inspection, KeeperBuilder};
@@ -58,6 +60,17 @@ impl Keeper {
     /// The read-write lock of this name; see [`lockkeeper::Keeper::rwlock`](crate::Keeper::rwlock).
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
         RwLock::new(self.inner.rwlock(name))
+    }
+
+    /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).
+    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
+        CountDownLatch::new(self.inner.latch(name))
+    }
+
+    /// The run of this name that is made at most once in a period; see
+    /// [`lockkeeper::Keeper::periodic`](crate::Keeper::periodic).
+    pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
+        Periodic::new(self.inner.periodic(name))
     }
 
     /// Asks the server what it knows of a name; see [`lockkeeper::Keeper::inspect`](crate::Keeper::inspect).

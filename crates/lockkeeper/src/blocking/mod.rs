@@ -16,13 +16,18 @@
 //! ```
 
 mod guard;
+mod holding;
 mod keeper;
+mod latch;
 mod mutex;
 mod parking;
+mod periodic;
 mod rwlock;
 
 pub use guard::{MovableMutexGuard, MutexGuard};
 pub use keeper::Keeper;
+pub use latch::CountDownLatch;
 pub use mutex::Mutex;
 pub(crate) use parking::block_on;
+pub use periodic::{Periodic, PeriodicGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -3,7 +3,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::guard::{forget, guard_methods, held_by_this_thread, remember};
+use super::guard::{forget, held_by_this_thread, remember};
+use super::holding::blocking_hold_methods;
 use super::parking::{block_on, block_on_with};
 use crate::base::lease::Lease;
 use crate::base::token::Token;
@@ -156,7 +157,7 @@ macro_rules! guards {
                 Self::new(guard)
             }
 
-            guard_methods!();
+            blocking_hold_methods!();
 
             /// The same guard for async code, which may go to other threads. It takes the hold out of this thread's re-entry: from
             /// now on this thread waits for it as others do.

@@ -30,6 +30,8 @@ pub(crate) enum Kind {
     Read,
     /// Writing under the same.
     Write,
+    /// A mutex for a run that is made once in a period: at its end the key may rest, held by nobody.
+    Periodic(Layout),
     /// Redisson's count-down latch: a number that is there only while it is above zero.
     Latch,
 }
@@ -43,13 +45,22 @@ impl Kind {
             Self::Fenced => "fenced mutex",
             Self::Fair => "fair mutex",
             Self::Read | Self::Write => "read-write lock",
+            Self::Periodic(_) => "mutex",
             Self::Latch => "latch",
         }
     }
 
     /// Whether peers may free it without a signal that we could hear, so that waiting also polls.
     pub(crate) const fn is_silent(self) -> bool {
-        matches!(self, Self::Mutex(Layout::Plain))
+        matches!(self.layout(), Layout::Plain)
+    }
+
+    /// How its key is laid out: every kind but the plain mutex has what Redisson has, or what is only ours.
+    pub(crate) const fn layout(self) -> Layout {
+        match self {
+            Self::Mutex(layout) | Self::Periodic(layout) => layout,
+            _ => Layout::Redisson,
+        }
     }
 
     /// Whether callers of one process share a queue, in which one hold may serve several of them; else each has a hold of
@@ -61,7 +72,7 @@ impl Kind {
     /// Whether callers of one process that cannot have it at once stand in one line, of which only the head asks.
     pub(crate) const fn is_lined_up(self) -> bool {
         match self {
-            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Write => true,
+            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) | Self::Write => true,
             Self::Fair | Self::Read | Self::Latch => false,
         }
     }
@@ -70,7 +81,7 @@ impl Kind {
     pub(crate) const fn keeps_places(self) -> bool {
         match self {
             Self::Fair | Self::Write => true,
-            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Read | Self::Latch => false,
+            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) | Self::Read | Self::Latch => false,
         }
     }
 
@@ -103,10 +114,12 @@ impl Target {
     pub(crate) fn new(kind: impl Into<Kind>, name: Name) -> Self {
         let kind = kind.into();
         let channel = match kind {
-            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced | Kind::Fair => {
-                name.prefixed("redisson_lock__channel")
-            }
-            Kind::Mutex(Layout::Plain) => name.prefixed("lockkeeper_channel"),
+            Kind::Mutex(Layout::Redisson)
+            | Kind::Spin
+            | Kind::Fenced
+            | Kind::Fair
+            | Kind::Periodic(Layout::Redisson) => name.prefixed("redisson_lock__channel"),
+            Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => name.prefixed("lockkeeper_channel"),
             Kind::Read | Kind::Write => name.prefixed("redisson_rwlock"),
             // Redisson adds braces whatever the name has.
             Kind::Latch => format!("redisson_countdownlatch__channel__{{{}}}", name.as_str()),
@@ -123,6 +136,11 @@ impl Target {
     /// Where the answer to one operation is kept for a while, so that a repeat gets the same.
     pub(crate) fn answer_key(&self, mark: &Owner) -> String {
         format!("{}:{}", self.name.prefixed("lockkeeper_answer"), mark.as_str())
+    }
+
+    /// What we know of a latch beside its count: how it last ended, and when.
+    pub(crate) fn latch_record_key(&self) -> String {
+        self.name.prefixed("lockkeeper_latch")
     }
 
     /// The channel on which this owner waits.
@@ -181,12 +199,33 @@ pub(crate) enum Step {
     Renew(Vec<Renew>),
     /// Free the object if this owner holds it, and take it out of any line in which it waits.
     Release { target: Arc<Target>, owner: Owner },
+    /// End this owner's hold, but keep the name taken, by nobody, until its rest is over.
+    Rest {
+        target: Arc<Target>,
+        owner: Owner,
+        rest: Rest,
+    },
     /// Free the object whoever holds it.
     ForceRelease { target: Arc<Target> },
     /// Something else that this kind of object can do.
     Operate(Operation),
     /// Tell what is known of the name, of whatever kind it is.
     Inspect { name: Name },
+}
+
+impl Step {
+    /// The name that it is about; none if it may be about several.
+    pub(crate) fn name(&self) -> Option<&Name> {
+        match self {
+            Self::Acquire(step) | Self::Convert { acquire: step, .. } => Some(&step.target.name),
+            Self::Release { target, .. } | Self::Rest { target, .. } | Self::ForceRelease { target } => {
+                Some(&target.name)
+            }
+            Self::Operate(step) => Some(&step.target.name),
+            Self::Inspect { name } => Some(name),
+            Self::Renew(_) => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -209,6 +248,29 @@ pub(crate) struct Waiting {
     pub(crate) waited: u64,
     /// How long a place in line is kept for a caller that is not heard of, in milliseconds.
     pub(crate) grace: u64,
+}
+
+/// Until when a name stays taken after its hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rest {
+    /// In milliseconds of the server's time.
+    pub(crate) until: u64,
+    /// No longer than this from the end of the hold, in milliseconds: more than that is a clock that stepped back.
+    pub(crate) longest: u64,
+}
+
+/// The mark of a name that rests, before the text of its last owner: no step of that owner finds itself there any more,
+/// but for a repeat of the one that laid it to rest.
+const RESTING: &str = "lockkeeper_resting:";
+
+/// The text in the place of an owner's while its name rests.
+pub(crate) fn resting_mark(owner: &Owner) -> String {
+    format!("{RESTING}{}", owner.as_str())
+}
+
+/// Whether the text of a holder is that of a name at rest.
+pub(crate) fn is_resting_mark(text: &str) -> bool {
+    text.starts_with(RESTING)
 }
 
 #[derive(Clone, Debug)]
@@ -242,6 +304,9 @@ pub(crate) enum Action {
     CountDown,
     /// Tell the count of a latch.
     Count,
+    /// The same for who waits, and knows that it was closed at a server time of `since` microseconds (0 if it knows nothing):
+    /// answers the count, or [`LATCH_OPENED`] and the like if it has ended since then.
+    AwaitLatch { since: u64 },
     /// Remove a latch whatever its count; answers 1 if there was one, else 0.
     RemoveLatch,
 }
@@ -249,9 +314,24 @@ pub(crate) enum Action {
 impl Action {
     /// Whether it changes something, so that its answer is kept for a repeat.
     pub(crate) const fn is_change(self) -> bool {
-        !matches!(self, Self::Count)
+        !matches!(self, Self::Count | Self::AwaitLatch { .. })
     }
 }
+
+/// What who waits for a latch is told beside its count: it was opened.
+pub(crate) const LATCH_OPENED: i64 = 0;
+
+/// It was removed.
+pub(crate) const LATCH_REMOVED: i64 = -1;
+
+/// It is gone, and no step of ours ended it.
+pub(crate) const LATCH_GONE: i64 = -2;
+
+/// How long it is remembered that we made a latch, in milliseconds, from when its count was set.
+pub(crate) const LATCH_RECORD_LIFE: u64 = 24 * 60 * 60 * 1000;
+
+/// How long it is remembered how a latch ended, in milliseconds: longer than a waiter goes without looking.
+pub(crate) const LATCH_END_LIFE: u64 = 10 * 60 * 1000;
 
 /// How long the answer to an operation is kept, in milliseconds: longer than any copy of it may come late.
 pub(crate) const ANSWER_LIFE: u64 = 60_000;
@@ -314,6 +394,8 @@ pub(crate) enum Renewed {
 pub(crate) enum Released {
     /// Freed; so many subscribers heard of it.
     Freed { receivers: u64 },
+    /// It rests, for so many more milliseconds; nobody was told.
+    Resting { time_left: Option<u64> },
     /// This owner does not hold it.
     NotThere,
 }
@@ -325,6 +407,8 @@ pub(crate) struct Inspection {
     pub(crate) kind: String,
     pub(crate) layout: Option<Layout>,
     pub(crate) holders: Vec<Holder>,
+    /// How many milliseconds the name still rests, if nobody holds it and it does.
+    pub(crate) resting: Option<u64>,
     /// Who waits in a line on the server, head first.
     pub(crate) waiting: Vec<InLine>,
     /// The last token granted, if any is on record.

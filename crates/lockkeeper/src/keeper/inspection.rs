@@ -24,6 +24,8 @@ pub struct Inspection {
     pub layout: Option<Layout>,
     /// Who holds it.
     pub holders: Vec<Holder>,
+    /// How long a name that nobody holds still stays taken; see [`Periodic`](crate::Periodic).
+    pub resting: Option<Duration>,
     /// Who waits in a line on the server, head first: of a fair mutex; and which writers wait for a read-write lock, one for each
     /// process, in no order. Of other kinds the server knows no waiters.
     pub waiting: Vec<InLine>,
@@ -79,6 +81,7 @@ impl Inspection {
             kind: Some(found.kind).filter(|kind| !kind.is_empty()),
             layout: found.layout,
             holders: found.holders.into_iter().map(holder).collect(),
+            resting: found.resting.map(Duration::from_millis),
             waiting: found.waiting.into_iter().map(waiter).collect(),
             token: found.token.map(Token::new),
         }

@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use lockkeeper_testkit::proxy::Request;
 
-/// The hashes of one step's scripts, one a layout.
-type Hashes = LazyLock<[String; 2]>;
+/// The hashes of one step's scripts, one a layout or kind.
+type Hashes = LazyLock<Vec<String>>;
 
 macro_rules! script {
     ($name:literal) => {
@@ -13,18 +13,43 @@ macro_rules! script {
     };
 }
 
-macro_rules! hashes {
-    ($mutex:expr, $plain:expr) => {
-        LazyLock::new(|| [$mutex, $plain].map(|source| redis::Script::new(source).get_hash().to_owned()))
-    };
+/// The hash of a script with its shared parts: openings stand between its header and its body, the rest behind it.
+fn hash(source: &str, openings: &[&str], rest: &str) -> String {
+    let header: usize = source
+        .split_inclusive('\n')
+        .take_while(|line| line.starts_with("--"))
+        .map(str::len)
+        .sum();
+    let (header, body) = source.split_at(header);
+    let whole = [header, &openings.concat(), body, rest].concat();
+    redis::Script::new(&whole).get_hash().to_owned()
 }
 
-static ACQUIRE: Hashes = hashes!(
-    concat!(script!("mutex/acquire"), script!("shared/grant")),
-    concat!(script!("plain/acquire"), script!("shared/grant"))
-);
-static RENEW: Hashes = hashes!(script!("mutex/renew"), script!("plain/renew"));
-static RELEASE: Hashes = hashes!(script!("mutex/release"), script!("plain/release"));
+const OPENING: &str = script!("shared/opening");
+const LINE: &str = script!("shared/line");
+const GRANT: &str = script!("shared/grant");
+const RWLOCK: &str = script!("shared/rwlock");
+
+static ACQUIRE: Hashes = LazyLock::new(|| {
+    vec![
+        hash(script!("mutex/acquire"), &[], GRANT),
+        hash(script!("plain/acquire"), &[], GRANT),
+        hash(script!("fair/acquire"), &[LINE], GRANT),
+    ]
+});
+static RENEW: Hashes = LazyLock::new(|| {
+    vec![
+        hash(script!("mutex/renew"), &[], ""),
+        hash(script!("plain/renew"), &[], ""),
+    ]
+});
+static RELEASE: Hashes = LazyLock::new(|| {
+    vec![
+        hash(script!("mutex/release"), &[], ""),
+        hash(script!("plain/release"), &[], ""),
+        hash(script!("fair/release"), &[OPENING, LINE], ""),
+    ]
+});
 
 fn calls(request: &Request, hashes: &Hashes) -> bool {
     request.command == "EVALSHA" && hashes.iter().any(|hash| request.argument(0) == hash.as_str())
@@ -42,30 +67,18 @@ pub(crate) fn is_release(request: &Request) -> bool {
     calls(request, &RELEASE)
 }
 
-/// The hash of a script of the read-write lock, which has shared parts between its header and its body.
-fn with_openings(openings: &str, source: &str) -> String {
-    let is_header = |line: &&str| line.starts_with("--");
-    let header: usize = source.split_inclusive('\n').take_while(is_header).map(str::len).sum();
-    let (header, body) = source.split_at(header);
-    redis::Script::new(&[header, openings, body].concat())
-        .get_hash()
-        .to_owned()
+static UPGRADE: Hashes = LazyLock::new(|| vec![hash(script!("rwlock/upgrade"), &[RWLOCK], GRANT)]);
+static DOWNGRADE: Hashes = LazyLock::new(|| vec![hash(script!("rwlock/downgrade"), &[OPENING, RWLOCK], "")]);
+static READ_RENEWAL: Hashes = LazyLock::new(|| vec![hash(script!("rwlock/renew_read"), &[OPENING], "")]);
+
+pub(crate) fn is_upgrade(request: &Request) -> bool {
+    calls(request, &UPGRADE)
 }
 
-macro_rules! rwlock_script {
-    ($predicate:ident, $name:literal after $($opening:literal)+ $(then $shared:literal)?) => {
-        pub(crate) fn $predicate(request: &Request) -> bool {
-            static HASH: LazyLock<String> = LazyLock::new(|| {
-                with_openings(
-                    concat!($(script!($opening)),+),
-                    concat!(script!($name), $(script!($shared))?),
-                )
-            });
-            request.command == "EVALSHA" && request.argument(0) == HASH.as_str()
-        }
-    };
+pub(crate) fn is_downgrade(request: &Request) -> bool {
+    calls(request, &DOWNGRADE)
 }
 
-rwlock_script!(is_upgrade, "rwlock/upgrade" after "shared/rwlock" then "shared/grant");
-rwlock_script!(is_downgrade, "rwlock/downgrade" after "shared/opening" "shared/rwlock");
-rwlock_script!(is_read_renewal, "rwlock/renew_read" after "shared/opening");
+pub(crate) fn is_read_renewal(request: &Request) -> bool {
+    calls(request, &READ_RENEWAL)
+}

@@ -6,7 +6,7 @@ use super::keyspace::{Keyspace, Now, Value};
 use super::{fair, mutex, rwlock, token};
 use crate::base::name::Name;
 use crate::base::owner::is_writing;
-use crate::engine::{Holder, Inspection, Layout, Target};
+use crate::engine::{Holder, Inspection, Layout, Target, is_resting_mark};
 
 pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspection {
     let target = Target::new(Layout::default(), name.clone());
@@ -23,7 +23,7 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         };
     };
     let time_left = entry.time_left(now);
-    let (kind, layout, holders) = match &entry.value {
+    let (kind, layout, mut holders) = match &entry.value {
         Value::Text(text) if entry.expiry.is_none() && is_number(text) => ("counter", None, Vec::new()),
         Value::Text(owner) => {
             let holder = Holder {
@@ -44,6 +44,7 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
                     holders,
                     waiting: writers,
                     token,
+                    ..Inspection::default()
                 };
             }
             Some(holders) => ("mutex", Some(Layout::Redisson), holders),
@@ -51,6 +52,8 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         },
         other => (mutex::kind(other), None, Vec::new()),
     };
+    let all = holders.len();
+    holders.retain(|holder| !is_resting_mark(&holder.owner));
     Inspection {
         // Beside a line it is a fair one; without anybody in line it cannot be told from a plain one.
         kind: match kind {
@@ -58,6 +61,7 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
             _ => kind.to_owned(),
         },
         layout,
+        resting: time_left.filter(|_| holders.len() < all),
         holders,
         waiting,
         token,

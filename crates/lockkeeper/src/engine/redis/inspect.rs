@@ -11,7 +11,7 @@ use super::reply::{Status, any_text, text, time_left};
 use super::script;
 use crate::base::name::Name;
 use crate::base::owner::is_writing;
-use crate::engine::{Answer, Holder, InLine, Inspection, Layout, Reply, StepError, Target};
+use crate::engine::{Answer, Holder, InLine, Inspection, Layout, Reply, StepError, Target, is_resting_mark};
 
 /// How many fields of a hash are listed at most: a lock has few, and a peer's big hash must not hold up the server.
 const MOST_FIELDS: u32 = 10_000;
@@ -58,7 +58,7 @@ fn read(rest: &[Value]) -> Option<Inspection> {
     };
     let (mut waiting, writers) = (line_of(line)?, line_of(writers)?);
     let (kind, left) = (text(kind)?, time_left(left));
-    let (kind, layout, holders) = match kind {
+    let (kind, layout, mut holders) = match kind {
         "none" => ("", None, Vec::new()),
         "string" => {
             let owner = any_text(content);
@@ -90,9 +90,12 @@ fn read(rest: &[Value]) -> Option<Inspection> {
     if kind == "rwlock" {
         waiting = writers;
     }
+    let all = holders.len();
+    holders.retain(|holder| !is_resting_mark(&holder.owner));
     Some(Inspection {
         kind: kind.to_owned(),
         layout,
+        resting: left.filter(|_| holders.len() < all),
         holders,
         waiting,
         token: last_token(record).max(last_token(peer)),

@@ -79,7 +79,7 @@ async fn a_scope_that_reads_is_not_stopped_by_a_writer_that_waits(stage: Stage) 
             let inner = soon("the inner guard", scope.read(&lock)).await.unwrap();
             assert_eq!(outer.unlock().await, Ok(Unlocked::StillHeld));
             assert_eq!(inner.unlock().await, Ok(Unlocked::Freed));
-            soon("the writer", writing).await.unwrap().unwrap();
+            drop(soon("the writer", writing).await.unwrap().unwrap());
         })
         .await;
 }

@@ -157,7 +157,7 @@ async fn nobody_tries_past_a_writer_that_waits(stage: Stage) {
     reader.unlock().await.unwrap();
     let writer = soon("the writer", writing).await.unwrap().unwrap();
     writer.unlock().await.unwrap();
-    lock.try_read().await.unwrap();
+    drop(lock.try_read().await.unwrap());
 }
 
 async fn a_writer_that_gives_up_lets_readers_in(stage: Stage) {
@@ -172,7 +172,7 @@ async fn a_writer_that_gives_up_lets_readers_in(stage: Stage) {
     let waiting = tokio::spawn(async move { lock.read().await });
     let refused = writing.await.unwrap();
     assert!(matches!(refused, Err(Error::TimedOut { .. })), "{refused:?}");
-    soon("the reader behind", waiting).await.unwrap().unwrap();
+    drop(soon("the reader behind", waiting).await.unwrap().unwrap());
     notices(&first, "given up", 0).await;
 }
 
@@ -186,7 +186,7 @@ async fn a_dropped_wait_of_a_writer_lets_readers_in(stage: Stage) {
     });
     notices(&first, "dropped", 1).await;
     writing.abort();
-    soon("the reader behind", lock.read()).await.unwrap();
+    drop(soon("the reader behind", lock.read()).await.unwrap());
     notices(&first, "dropped", 0).await;
     assert!(is_busy(&second.rwlock("dropped").try_write().await));
 }

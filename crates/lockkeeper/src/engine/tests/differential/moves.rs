@@ -8,7 +8,7 @@ use fastrand::Rng;
 use crate::base::name::Name;
 use crate::base::owner::Owner;
 use crate::engine::embedded::tests::Foreign;
-use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Step, Target, Waiting};
+use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Rest, Step, Target, Waiting};
 
 /// What happens next on both sides.
 pub(super) enum Move {
@@ -74,6 +74,7 @@ fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             })
         }
         Step::Release { target, owner } => write!(f, "release {}", of(target, owner)),
+        Step::Rest { target, owner, rest } => write!(f, "rest {} {rest:?}", of(target, owner)),
         Step::ForceRelease { target } => write!(f, "force {:?} {}", target.kind, target.name),
         Step::Operate(step) => write!(f, "{:?} of {}", step.action, of(&step.target, &step.mark)),
         Step::Inspect { name } => write!(f, "inspect {name}"),
@@ -81,12 +82,14 @@ fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// What may meet under one name.
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 7] = [
     Kind::Mutex(Layout::Redisson),
     Kind::Mutex(Layout::Plain),
     Kind::Spin,
     Kind::Fenced,
     Kind::Fair,
+    Kind::Periodic(Layout::Redisson),
+    Kind::Periodic(Layout::Plain),
 ];
 
 /// What may meet under the names of read-write locks.
@@ -145,8 +148,9 @@ impl Moves {
         match self.random.u32(0..1000) {
             0..350 => Move::Step(self.acquire()),
             350..400 => Move::Step(self.convert()),
-            400..590 => Move::Step(self.release()),
-            590..760 => Move::Step(Step::Renew(self.renewals())),
+            400..570 => Move::Step(self.release()),
+            570..630 => Move::Step(self.rest()),
+            630..760 => Move::Step(Step::Renew(self.renewals())),
             760..800 => Move::Step(Step::ForceRelease {
                 target: self.target().1,
             }),
@@ -280,13 +284,33 @@ impl Moves {
         Step::Release { target, owner }
     }
 
+    /// A rest that is over already, or that goes on for its longest time.
+    fn rest(&mut self) -> Step {
+        let (target, owner) = self.target_and_owner();
+        let kind = Kind::Periodic(target.kind.layout());
+        let target = Arc::new(Target::new(kind, target.name.clone()));
+        let until = match self.random.u32(0..3) {
+            0 => self.random.u64(0..1_000_000),
+            // Far ahead of every server's time, so that a seed replays whatever the time is.
+            _ => u64::from(u32::MAX) * 1_000_000,
+        };
+        let rest = Rest {
+            until,
+            longest: self.random.u64(0..=LONGEST_LEASE),
+        };
+        Step::Rest { target, owner, rest }
+    }
+
     /// Something beside holding. Marks are few, so that some are repeats.
     fn operate(&mut self) -> Step {
         let name = self.target().1.name.clone();
-        let action = match self.random.u32(0..6) {
+        let action = match self.random.u32(0..8) {
             0 | 1 => Action::SetCount(self.random.u64(0..4)),
             2 | 3 => Action::CountDown,
             4 => Action::Count,
+            5 | 6 => Action::AwaitLatch {
+                since: [0, 1, u64::MAX >> 11][self.random.usize(0..3)],
+            },
             _ => Action::RemoveLatch,
         };
         let mark = match self.random.u32(0..4) {
