@@ -117,17 +117,11 @@ impl Tally {
             "not held",
             "read",
             "written",
+            "resting",
         ] {
             assert!(self.seen(reply) * 5_000 >= steps, "too few of {reply}: {self}");
         }
-        for reply in [
-            "freed heard",
-            "freed unheard",
-            "resting",
-            "forced",
-            "nothing to force",
-            "refused",
-        ] {
+        for reply in ["freed heard", "freed unheard", "forced", "nothing to force", "refused"] {
             assert!(self.seen(reply) * 500 >= steps, "too few of {reply}: {self}");
         }
         assert!(self.started_over * 100 <= steps, "started over too often: {self}");
