@@ -91,6 +91,50 @@ async fn waiters_on_every_shard_are_woken_by_messages_of_their_shard() {
     }
 }
 
+/// What Redisson's testInCluster does, and what a read-write lock does beside it, on names of all shards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn read_write_locks_live_on_the_shard_of_their_name() {
+    let cluster = RedisCluster::start(3, false).await;
+    let (first, second) = (keeper(&cluster).await, keeper(&cluster).await);
+    let mut renewed = Vec::new();
+    for index in 0..3 {
+        let plain = name_on(&cluster, index).await;
+        for name in [plain.clone(), format!("{{{plain}}}:tagged")] {
+            let lease = Lease::renewed(Duration::from_secs(2));
+            let (lock, other) = (first.rwlock(&name).lease(lease), second.rwlock(&name));
+            let (reader, beside) = (lock.read().await.unwrap(), other.read().await.unwrap());
+            assert!(exists(cluster.master(index), &name).await);
+            let (reader, error) = reader.try_upgrade().await.unwrap_err();
+            assert!(matches!(error, Error::OtherReaders { .. }), "{error:?}");
+            let writing = tokio::spawn({
+                let other = other.clone();
+                async move { other.write().await }
+            });
+            wait_until("a notice", SOON, async || {
+                !first.inspect(&name).await.unwrap().waiting.is_empty()
+            })
+            .await;
+            beside.unlock().await.unwrap();
+            let writer = soon("the upgrade", reader.try_upgrade()).await.unwrap();
+            let reader = writer.downgrade().await.unwrap();
+            assert!(
+                matches!(other.try_read().await, Err(Error::Busy { .. })),
+                "a writer waits"
+            );
+            assert_eq!(reader.unlock().await, Ok(Unlocked::Freed));
+            let writer = soon("the writer who waited", writing).await.unwrap().unwrap();
+            assert_eq!(writer.unlock().await, Ok(Unlocked::Freed));
+            renewed.push(lock.read().await.unwrap());
+        }
+    }
+    // Batches of several shards.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for reader in renewed {
+        assert_eq!(reader.state(), HoldState::Held);
+        assert_eq!(reader.unlock().await, Ok(Unlocked::Freed));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_that_moves_takes_its_locks_along() {
     let cluster = RedisCluster::start(3, false).await;

@@ -39,7 +39,8 @@ impl RwLockReadGuard {
     hold_methods!();
 
     /// Makes the only reader the writer, in one step: nobody else wrote since the read lock was taken. It never waits, so that
-    /// two readers who both try cannot block each other; both are refused.
+    /// two readers who both try cannot block each other; both are refused. The write hold begins with the whole lease again, and with a
+    /// fencing token of its own.
     ///
     /// A guard taken inside of a write guard (by [scope](crate::Keeper::scope) or thread) is a write guard at once.
     ///
