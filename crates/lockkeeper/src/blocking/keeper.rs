@@ -1,8 +1,10 @@
 use std::time::Duration;
 
+use super::counting_semaphore::CountingSemaphore;
 use super::latch::CountDownLatch;
 use super::mutex::Mutex;
 use super::parking::block_on;
+use super::semaphore::Semaphore;
 use crate::error::Error;
 use crate::keeper::{CloseReport, Inspection, KeeperBuilder};
 
@@ -53,6 +55,16 @@ impl Keeper {
     /// The spin lock of this name; see [`lockkeeper::Keeper::spin_mutex`](crate::Keeper::spin_mutex).
     pub fn spin_mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(self.inner.spin_mutex(name))
+    }
+
+    /// The semaphore of this name, whose permits are leased; see [`lockkeeper::Keeper::semaphore`](crate::Keeper::semaphore).
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::new(self.inner.semaphore(name))
+    }
+
+    /// The plain semaphore of this name; see [`lockkeeper::Keeper::counting_semaphore`](crate::Keeper::counting_semaphore).
+    pub fn counting_semaphore(&self, name: impl AsRef<str>) -> CountingSemaphore {
+        CountingSemaphore::new(self.inner.counting_semaphore(name))
     }
 
     /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).

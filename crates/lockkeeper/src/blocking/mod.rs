@@ -15,14 +15,18 @@
 //! # Ok::<(), lockkeeper::Error>(())
 //! ```
 
+mod counting_semaphore;
 mod guard;
 mod keeper;
 mod latch;
 mod mutex;
 mod parking;
+mod semaphore;
 
+pub use counting_semaphore::CountingSemaphore;
 pub use guard::{MovableMutexGuard, MutexGuard};
 pub use keeper::Keeper;
 pub use latch::CountDownLatch;
 pub use mutex::Mutex;
 pub(crate) use parking::block_on;
+pub use semaphore::{Semaphore, SemaphorePermit};

@@ -6,3 +6,4 @@ pub(crate) mod latch;
 pub(crate) mod mutex;
 pub(crate) mod options;
 pub(crate) mod scope;
+pub(crate) mod semaphore;

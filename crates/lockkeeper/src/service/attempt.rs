@@ -9,7 +9,9 @@ use super::waiting::{Backoff, sleep_until};
 use crate::base::clock::Moment;
 use crate::base::lease::{Terms, whole_milliseconds};
 use crate::base::owner::Owner;
-use crate::engine::{Acquire, Acquired, Answer, Busy, Cause, Copies, Lane, Reply, Step, StepError, Target, Waiting};
+use crate::engine::{
+    Acquire, Acquired, Answer, Busy, Cause, Copies, Kind, Lane, Reply, Step, StepError, Target, Waiting,
+};
 
 /// How often a refusal as "too late" is repeated at once: the first repeat knows the server's time.
 const LATE_REPEATS: u32 = 3;
@@ -23,6 +25,7 @@ pub(crate) struct Attempt {
     terms: Terms,
     longest: Option<Duration>,
     block: u32,
+    permits: u32,
     /// When its caller began to wait, if it goes on waiting when it is refused.
     waits_since: Option<Moment>,
     /// The time for which local turns go on under a fixed lease.
@@ -51,12 +54,16 @@ impl Attempt {
             Duration::ZERO
         };
         Self {
-            owner: core.owners.next(),
+            owner: match target.kind {
+                Kind::Permits => core.owners.next_permits(request.permits),
+                _ => core.owners.next(),
+            },
             copies: Arc::new(Copies::new()),
             target: Arc::clone(target),
             terms,
             longest: request.longest,
             block,
+            permits: request.permits,
             waits_since: None,
             turns,
             asked: terms
@@ -88,6 +95,7 @@ impl Attempt {
                 owner: self.owner.clone(),
                 lease: self.asked,
                 block: self.block,
+                permits: self.permits,
                 waiting: self.waits_since.map(|since| waiting(core, since)),
                 copies: Arc::clone(&self.copies),
             });

@@ -11,7 +11,9 @@ mod inspect;
 mod keyspace;
 mod latch;
 mod mutex;
+mod permits;
 mod post;
+mod semaphore;
 mod timeline;
 mod token;
 
@@ -159,6 +161,8 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             Reply::Acquired(match acquire.target.kind {
                 Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::acquire(keyspace, now, &acquire)?,
                 Kind::Fair => fair::acquire(keyspace, now, &acquire, post)?,
+                Kind::Permits => permits::acquire(keyspace, now, &acquire, post)?,
+                Kind::Counter => semaphore::acquire(keyspace, now, &acquire)?,
                 Kind::Latch => return Err(not_held(&acquire.target)),
             })
         }
@@ -167,7 +171,8 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 note_copy(&entry.copies, now.at);
                 Ok(match entry.target.kind {
                     Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Fair => mutex::renew(keyspace, now, entry),
-                    Kind::Latch => return Err(not_held(&entry.target)),
+                    Kind::Permits => permits::renew(keyspace, now, entry),
+                    Kind::Latch | Kind::Counter => return Err(not_held(&entry.target)),
                 })
             };
             Reply::Renewed(entries.iter().map(&mut renew).collect())
@@ -175,12 +180,14 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
         Step::Release { target, owner } => Reply::Released(match target.kind {
             Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::release(keyspace, now, &target, &owner, post)?,
             Kind::Fair => fair::release(keyspace, now, &target, &owner, post)?,
+            Kind::Permits => permits::release(keyspace, now, &target, &owner, post)?,
+            Kind::Counter => semaphore::give_back(keyspace, now, &target, &owner, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::ForceRelease { target } => Reply::ForceReleased(match target.kind {
             Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::force_release(keyspace, now, &target, post)?,
             Kind::Fair => fair::force_release(keyspace, now, &target, post)?,
-            Kind::Latch => return Err(not_held(&target)),
+            Kind::Latch | Kind::Permits | Kind::Counter => return Err(not_held(&target)),
         }),
         Step::Operate(operation) => {
             note_copy(&operation.copies, now.at);
@@ -208,6 +215,12 @@ fn operate(
         Action::SetCount(_) | Action::CountDown | Action::Count | Action::AwaitLatch { .. } | Action::RemoveLatch => {
             latch::operate(keyspace, now, target, operation.action, post)?
         }
+        Action::TrySetPermits { .. }
+        | Action::SetPermits(_)
+        | Action::AddPermits { .. }
+        | Action::DrainPermits
+        | Action::CountPermits
+        | Action::RemovePermits => semaphore::operate(keyspace, now, target, operation.action, post)?,
     };
     if let Some(key) = &kept {
         answer::keep(keyspace, now, key, &outcome);

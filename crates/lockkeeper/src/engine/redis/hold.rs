@@ -11,6 +11,7 @@ use super::link::Link;
 use super::mutex;
 use super::reply::{Status, not_understood, number, refused, time_left, told};
 use super::script::Script;
+use super::semaphore;
 use super::session::{Failure, Session};
 use crate::base::clock::Moment;
 use crate::base::owner::Owner;
@@ -138,6 +139,7 @@ pub(super) fn acquire_call(step: &Acquire, window: Window) -> (&'static Script, 
     match step.target.kind {
         Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Latch => mutex::acquire_call(step, window),
         Kind::Fair => fair::acquire_call(step, window),
+        Kind::Permits | Kind::Counter => semaphore::acquire_call(step, window),
     }
 }
 
@@ -145,12 +147,15 @@ pub(super) fn release_call(target: &Target, owner: &Owner) -> (&'static Script, 
     match target.kind {
         Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Latch => mutex::release_call(target, owner),
         Kind::Fair => fair::release_call(target, owner),
+        Kind::Permits | Kind::Counter => semaphore::release_call(target, owner),
     }
 }
 
 pub(super) fn force_release_call(target: &Target) -> (&'static Script, Cmd) {
     match target.kind {
-        Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Latch => mutex::force_release_call(target),
+        Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Latch | Kind::Permits | Kind::Counter => {
+            mutex::force_release_call(target)
+        }
         Kind::Fair => fair::force_release_call(target),
     }
 }

@@ -21,6 +21,7 @@ mod refusal;
 mod renewal;
 mod reply;
 mod script;
+mod semaphore;
 mod session;
 mod signals;
 mod version;

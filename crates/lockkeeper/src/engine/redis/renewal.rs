@@ -11,6 +11,7 @@ use super::link::Link;
 use super::mutex::record_life;
 use super::reply::{Status, not_understood, number, refused, told};
 use super::script::{self, Script};
+use super::semaphore;
 use super::session::{Failure, Session};
 use crate::base::clock::Moment;
 use crate::engine::{Answer, Cause, Kind, Layout, Renew, Renewed, Reply, StepError};
@@ -25,13 +26,18 @@ enum Family {
     Hash,
     /// A string that is the owner.
     Plain,
+    /// Permits with ends of their own, in a sorted set.
+    Permits,
 }
 
 impl Family {
     fn of(kind: Kind) -> Self {
         match kind {
             Kind::Mutex(Layout::Plain) => Self::Plain,
-            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced | Kind::Fair | Kind::Latch => Self::Hash,
+            Kind::Permits => Self::Permits,
+            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced | Kind::Fair | Kind::Latch | Kind::Counter => {
+                Self::Hash
+            }
         }
     }
 
@@ -39,6 +45,7 @@ impl Family {
         match self {
             Self::Hash => &script::MUTEX_RENEW,
             Self::Plain => &script::PLAIN_RENEW,
+            Self::Permits => &script::PERMITS_RENEW,
         }
     }
 }
@@ -168,6 +175,9 @@ fn read(session: &Session, value: &Value, entries: usize, sent: Moment) -> Resul
 
 pub(super) fn renew_call(entries: &[Renew], batch: &[usize], window: Window) -> (&'static Script, Cmd) {
     let terms = Terms::of(&entries[batch[0]]);
+    if terms.family == Family::Permits {
+        return semaphore::renew_call(batch.iter().map(|place| &entries[*place]), window);
+    }
     let script = terms.family.script();
     let batched = || batch.iter().map(|place| &entries[*place]);
     let records = batched().filter(|entry| entry.refresh_token).count();

@@ -99,6 +99,7 @@ fn calls() -> Vec<Call> {
             owner: owner.clone(),
             lease: 1000,
             block: 1,
+            permits: 1,
             waiting: None,
             copies: Arc::new(Copies::new()),
         };

@@ -5,14 +5,20 @@
 -- KEYS[3]  Redisson's token
 -- KEYS[4]  the line of a fair mutex
 -- KEYS[5]  when each that waits in it counts as dead, in milliseconds of the server's time
+-- KEYS[6]  the ids of the permits that are held of a semaphore, with their ends in milliseconds
+-- KEYS[7]  our record of a latch
+-- KEYS[8]  our record of which semaphore it is
 --
--- ARGV[1]  how many fields of a hash, and waiters of a line, are listed at most; a larger hash is told without its fields
+-- ARGV[1]  how many fields of a hash, waiters of a line, and permits are listed at most; a larger hash is told without its fields
 --
--- Reply    {0, server time, type, PTTL, token record or '', Redisson's token or '', content, line}
+-- Reply    {0, server time, type, PTTL, token record or '', Redisson's token or '', content, line,
+--           latch record or '', semaphore record or '', held, ended, permits}
 --          content: the text of a string; fields and values of a hash, in turn; else ''
 --          line: each that waits with the moment at which it counts as dead or '', in turn
+--          held, ended: how many permits are held, and how many have ended, or -1 each where there are no ids at all
+--          permits: the ids of those that are held and their ends, in turn
 --
--- Cost     8 commands, O(1) but for the fields and waiters that are listed.
+-- Cost     11 commands, 3 more where permits are held, O(log(held)) but for what is listed.
 local call = redis.call
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -38,4 +44,13 @@ if not waiters.err and #waiters > 0 then
   end
 end
 reply[8] = line
+reply[9], reply[10] = text_of(KEYS[7]), text_of(KEYS[8])
+reply[11], reply[12], reply[13] = -1, -1, {}
+if call('TYPE', KEYS[6]).ok == 'zset' then
+  local ms = math.floor(now / 1000)
+  local ended = call('ZCOUNT', KEYS[6], 0, ms)
+  reply[11], reply[12] = call('ZCARD', KEYS[6]) - ended, ended
+  reply[13] =
+    call('ZRANGEBYSCORE', KEYS[6], string.format('(%.0f', ms), '+inf', 'WITHSCORES', 'LIMIT', 0, ARGV[1])
+end
 return reply

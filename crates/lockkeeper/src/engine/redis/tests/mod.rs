@@ -187,6 +187,7 @@ fn asking(target: &Arc<Target>, owner: &Owner) -> Acquire {
         owner: owner.clone(),
         lease: 30_000,
         block: 1,
+        permits: 1,
         waiting: None,
         copies: Arc::new(Copies::new()),
     }
