@@ -86,6 +86,7 @@ pub use keeper::{CloseReport, Holder, InLine, Inspection, Keeper, KeeperBuilder}
 pub use object::hold_handle::HoldHandle;
 pub use object::latch::{CountDownLatch, LatchEnd};
 pub use object::mutex::{Mutex, MutexGuard, Ran};
+pub use object::periodic::{Periodic, PeriodicGuard};
 pub use object::scope::{Scope, ScopedGuard};
 pub use object::semaphore::{CountingSemaphore, Semaphore, SemaphorePermit};
 pub use service::hold::HoldState;

@@ -4,6 +4,7 @@ use super::counting_semaphore::CountingSemaphore;
 use super::latch::CountDownLatch;
 use super::mutex::Mutex;
 use super::parking::block_on;
+use super::periodic::Periodic;
 use super::semaphore::Semaphore;
 use crate::error::Error;
 use crate::keeper::{CloseReport, Inspection, KeeperBuilder};
@@ -70,6 +71,12 @@ impl Keeper {
     /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).
     pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
         CountDownLatch::new(self.inner.latch(name))
+    }
+
+    /// The run of this name that is made at most once in a period; see
+    /// [`lockkeeper::Keeper::periodic`](crate::Keeper::periodic).
+    pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
+        Periodic::new(self.inner.periodic(name))
     }
 
     /// Asks the server what it knows of a name; see [`lockkeeper::Keeper::inspect`](crate::Keeper::inspect).

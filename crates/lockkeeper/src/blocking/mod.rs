@@ -17,10 +17,12 @@
 
 mod counting_semaphore;
 mod guard;
+mod holding;
 mod keeper;
 mod latch;
 mod mutex;
 mod parking;
+mod periodic;
 mod semaphore;
 
 pub use counting_semaphore::CountingSemaphore;
@@ -29,4 +31,5 @@ pub use keeper::Keeper;
 pub use latch::CountDownLatch;
 pub use mutex::Mutex;
 pub(crate) use parking::block_on;
+pub use periodic::{Periodic, PeriodicGuard};
 pub use semaphore::{Semaphore, SemaphorePermit};

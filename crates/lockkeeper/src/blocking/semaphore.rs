@@ -54,7 +54,10 @@ impl Semaphore {
     /// # Errors
     /// See the type.
     pub fn acquire(&self) -> Result<SemaphorePermit, Error> {
-        Ok(SemaphorePermit::new(block_on(self.inner.core(), self.inner.acquire())??))
+        Ok(SemaphorePermit::new(block_on(
+            self.inner.core(),
+            self.inner.acquire(),
+        )??))
     }
 
     /// Acquires so many permits in one hold, waiting for them if need be.
@@ -62,7 +65,10 @@ impl Semaphore {
     /// # Errors
     /// See the type.
     pub fn acquire_many(&self, permits: u32) -> Result<SemaphorePermit, Error> {
-        Ok(SemaphorePermit::new(block_on(self.inner.core(), self.inner.acquire_many(permits))??))
+        Ok(SemaphorePermit::new(block_on(
+            self.inner.core(),
+            self.inner.acquire_many(permits),
+        )??))
     }
 
     /// Acquires one permit if there is one now.
@@ -70,7 +76,10 @@ impl Semaphore {
     /// # Errors
     /// See the type.
     pub fn try_acquire(&self) -> Result<SemaphorePermit, Error> {
-        Ok(SemaphorePermit::new(block_on(self.inner.core(), self.inner.try_acquire())??))
+        Ok(SemaphorePermit::new(block_on(
+            self.inner.core(),
+            self.inner.try_acquire(),
+        )??))
     }
 
     /// Acquires so many permits in one hold if there are so many now.
@@ -78,7 +87,10 @@ impl Semaphore {
     /// # Errors
     /// See the type.
     pub fn try_acquire_many(&self, permits: u32) -> Result<SemaphorePermit, Error> {
-        Ok(SemaphorePermit::new(block_on(self.inner.core(), self.inner.try_acquire_many(permits))??))
+        Ok(SemaphorePermit::new(block_on(
+            self.inner.core(),
+            self.inner.try_acquire_many(permits),
+        )??))
     }
 
     /// Sets the number of permits if it was never set; tells whether it did.

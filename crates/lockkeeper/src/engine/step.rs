@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     Fenced,
     /// Redisson's hash, and a line of those who wait.
     Fair,
+    /// A mutex for a run that is made once in a period: at its end the key may rest, held by nobody.
+    Periodic(Layout),
     /// Redisson's count-down latch: a number that is there only while it is above zero.
     Latch,
     /// Redisson's expirable semaphore: a number of permits, and beside it the ids of those that are held, each with its end.
@@ -43,6 +45,7 @@ impl Kind {
             Self::Spin => "spin mutex",
             Self::Fenced => "fenced mutex",
             Self::Fair => "fair mutex",
+            Self::Periodic(_) => "mutex",
             Self::Latch => "latch",
             Self::Permits => "semaphore",
             Self::Counter => "counting semaphore",
@@ -51,7 +54,15 @@ impl Kind {
 
     /// Whether peers may free it without a signal that we could hear, so that waiting also polls.
     pub(crate) const fn is_silent(self) -> bool {
-        matches!(self, Self::Mutex(Layout::Plain))
+        matches!(self.layout(), Layout::Plain)
+    }
+
+    /// How its key is laid out: every kind but the plain mutex has what Redisson has, or what is only ours.
+    pub(crate) const fn layout(self) -> Layout {
+        match self {
+            Self::Mutex(layout) | Self::Periodic(layout) => layout,
+            _ => Layout::Redisson,
+        }
     }
 
     /// Whether callers of one process share a queue, in which one hold may serve several of them; else each has a hold of
@@ -63,7 +74,7 @@ impl Kind {
     /// Whether callers of one process that cannot have it at once stand in one line, of which only the head asks.
     pub(crate) const fn is_lined_up(self) -> bool {
         match self {
-            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Permits | Self::Counter => true,
+            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) | Self::Permits | Self::Counter => true,
             Self::Fair | Self::Latch => false,
         }
     }
@@ -72,7 +83,13 @@ impl Kind {
     pub(crate) const fn keeps_places(self) -> bool {
         match self {
             Self::Fair => true,
-            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Latch | Self::Permits | Self::Counter => false,
+            Self::Mutex(_)
+            | Self::Spin
+            | Self::Fenced
+            | Self::Periodic(_)
+            | Self::Latch
+            | Self::Permits
+            | Self::Counter => false,
         }
     }
 
@@ -105,10 +122,12 @@ impl Target {
     pub(crate) fn new(kind: impl Into<Kind>, name: Name) -> Self {
         let kind = kind.into();
         let channel = match kind {
-            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced | Kind::Fair => {
-                name.prefixed("redisson_lock__channel")
-            }
-            Kind::Mutex(Layout::Plain) => name.prefixed("lockkeeper_channel"),
+            Kind::Mutex(Layout::Redisson)
+            | Kind::Spin
+            | Kind::Fenced
+            | Kind::Fair
+            | Kind::Periodic(Layout::Redisson) => name.prefixed("redisson_lock__channel"),
+            Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => name.prefixed("lockkeeper_channel"),
             Kind::Permits | Kind::Counter => name.prefixed("redisson_sc"),
             // Redisson adds braces whatever the name has.
             Kind::Latch => format!("redisson_countdownlatch__channel__{{{}}}", name.as_str()),
@@ -175,6 +194,12 @@ pub(crate) enum Step {
     Renew(Vec<Renew>),
     /// Free the object if this owner holds it, and take it out of any line in which it waits.
     Release { target: Arc<Target>, owner: Owner },
+    /// End this owner's hold, but keep the name taken, by nobody, until its rest is over.
+    Rest {
+        target: Arc<Target>,
+        owner: Owner,
+        rest: Rest,
+    },
     /// Free the object whoever holds it.
     ForceRelease { target: Arc<Target> },
     /// Something else that this kind of object can do.
@@ -205,6 +230,29 @@ pub(crate) struct Waiting {
     pub(crate) waited: u64,
     /// How long a place in line is kept for a caller that is not heard of, in milliseconds.
     pub(crate) grace: u64,
+}
+
+/// Until when a name stays taken after its hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rest {
+    /// In milliseconds of the server's time.
+    pub(crate) until: u64,
+    /// No longer than this from the end of the hold, in milliseconds: more than that is a clock that stepped back.
+    pub(crate) longest: u64,
+}
+
+/// The mark of a name that rests, before the text of its last owner: no step of that owner finds itself there any more,
+/// but for a repeat of the one that laid it to rest.
+const RESTING: &str = "lockkeeper_resting:";
+
+/// The text in the place of an owner's while its name rests.
+pub(crate) fn resting_mark(owner: &Owner) -> String {
+    format!("{RESTING}{}", owner.as_str())
+}
+
+/// Whether the text of a holder is that of a name at rest.
+pub(crate) fn is_resting_mark(text: &str) -> bool {
+    text.starts_with(RESTING)
 }
 
 #[derive(Clone, Debug)]
@@ -357,6 +405,8 @@ pub(crate) enum Renewed {
 pub(crate) enum Released {
     /// Freed; so many subscribers heard of it.
     Freed { receivers: u64 },
+    /// It rests, for so many more milliseconds; nobody was told.
+    Resting { time_left: Option<u64> },
     /// This owner does not hold it.
     NotThere,
 }
@@ -368,6 +418,8 @@ pub(crate) struct Inspection {
     pub(crate) kind: String,
     pub(crate) layout: Option<Layout>,
     pub(crate) holders: Vec<Holder>,
+    /// How many milliseconds the name still rests, if nobody holds it and it does.
+    pub(crate) resting: Option<u64>,
     /// Who waits in a line on the server, head first.
     pub(crate) waiting: Vec<InLine>,
     /// Numbers that belong to its kind, each with a word for it.

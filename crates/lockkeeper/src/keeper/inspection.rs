@@ -26,6 +26,8 @@ pub struct Inspection {
     pub layout: Option<Layout>,
     /// Who holds it; of a semaphore with leased permits, one holder for each permit, under its id.
     pub holders: Vec<Holder>,
+    /// How long a name that nobody holds still stays taken; see [`Periodic`](crate::Periodic).
+    pub resting: Option<Duration>,
     /// Who waits in a line on the server, head first: of a fair mutex. Of other kinds the server knows no waiters.
     pub waiting: Vec<InLine>,
     /// Numbers that belong to its kind: `available` and `acquired` permits of a semaphore, the `count` of a latch.
@@ -78,6 +80,7 @@ impl Inspection {
             kind: Some(found.kind).filter(|kind| !kind.is_empty()),
             layout: found.layout,
             holders: found.holders.into_iter().map(holder).collect(),
+            resting: found.resting.map(Duration::from_millis),
             waiting: found.waiting.into_iter().map(waiter).collect(),
             counts: found.counts,
             token: found.token.map(Token::new),

@@ -14,6 +14,7 @@ use crate::engine::{Kind, Layout};
 use crate::error::Error;
 use crate::object::latch::CountDownLatch;
 use crate::object::mutex::Mutex;
+use crate::object::periodic::Periodic;
 use crate::object::scope::Scope;
 use crate::object::semaphore::{CountingSemaphore, Semaphore};
 use crate::service::core::{Core, Settings};
@@ -217,6 +218,22 @@ impl Keeper {
     /// ```
     pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
         CountDownLatch::new(&self.core, name.as_ref())
+    }
+
+    /// The run of this name that is made at most once in a period, however many processes try: a scheduled job of a fleet.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::time::Duration;
+    ///
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let nightly = keeper.periodic("nightly-report").at_least(Duration::from_secs(20 * 3600));
+    /// assert!(nightly.run(|_| async { "written" }).await?.is_some());
+    /// assert!(nightly.run(|_| async { "twice" }).await?.is_none());
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
+        Periodic::new(&self.core, name.as_ref())
     }
 
     /// Runs `work` as one logical caller: what it locks by the [`Scope`] it is given, it may lock again.

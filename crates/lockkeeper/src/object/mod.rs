@@ -5,5 +5,6 @@ pub(crate) mod holding;
 pub(crate) mod latch;
 pub(crate) mod mutex;
 pub(crate) mod options;
+pub(crate) mod periodic;
 pub(crate) mod scope;
 pub(crate) mod semaphore;

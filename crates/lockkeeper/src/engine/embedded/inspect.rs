@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::keyspace::{Keyspace, Now, Value};
 use super::{fair, mutex, semaphore, token};
 use crate::base::name::Name;
-use crate::engine::{Holder, Inspection, Layout, NEVER, Target};
+use crate::engine::{Holder, Inspection, Layout, NEVER, Target, is_resting_mark};
 
 pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspection {
     let target = Target::new(Layout::default(), name.clone());
@@ -46,6 +46,8 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         (kind, layout) = (known, None);
         (counts, holders) = numbers(keyspace, now, &target, known, number);
     }
+    let all = holders.len();
+    holders.retain(|holder| !is_resting_mark(&holder.owner));
     Inspection {
         // Beside a line it is a fair one; without anybody in line it cannot be told from a plain one.
         kind: match kind {
@@ -53,6 +55,7 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
             _ => kind.to_owned(),
         },
         layout,
+        resting: time_left.filter(|_| holders.len() < all),
         holders,
         waiting,
         counts,

@@ -13,6 +13,7 @@ mod latch;
 mod mutex;
 mod permits;
 mod post;
+mod rest;
 mod semaphore;
 mod timeline;
 mod token;
@@ -159,7 +160,9 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
         Step::Acquire(acquire) => {
             note_copy(&acquire.copies, now.at);
             Reply::Acquired(match acquire.target.kind {
-                Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::acquire(keyspace, now, &acquire)?,
+                Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Periodic(_) => {
+                    mutex::acquire(keyspace, now, &acquire)?
+                }
                 Kind::Fair => fair::acquire(keyspace, now, &acquire, post)?,
                 Kind::Permits => permits::acquire(keyspace, now, &acquire, post)?,
                 Kind::Counter => semaphore::acquire(keyspace, now, &acquire)?,
@@ -170,7 +173,9 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             let mut renew = |entry: &Renew| {
                 note_copy(&entry.copies, now.at);
                 Ok(match entry.target.kind {
-                    Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Fair => mutex::renew(keyspace, now, entry),
+                    Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Fair | Kind::Periodic(_) => {
+                        mutex::renew(keyspace, now, entry)
+                    }
                     Kind::Permits => permits::renew(keyspace, now, entry),
                     Kind::Latch | Kind::Counter => return Err(not_held(&entry.target)),
                 })
@@ -178,14 +183,19 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             Reply::Renewed(entries.iter().map(&mut renew).collect())
         }
         Step::Release { target, owner } => Reply::Released(match target.kind {
-            Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::release(keyspace, now, &target, &owner, post)?,
+            Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Periodic(_) => {
+                mutex::release(keyspace, now, &target, &owner, post)?
+            }
             Kind::Fair => fair::release(keyspace, now, &target, &owner, post)?,
             Kind::Permits => permits::release(keyspace, now, &target, &owner, post)?,
             Kind::Counter => semaphore::give_back(keyspace, now, &target, &owner, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
+        Step::Rest { target, owner, rest } => Reply::Released(rest::rest(keyspace, now, &target, &owner, rest, post)?),
         Step::ForceRelease { target } => Reply::ForceReleased(match target.kind {
-            Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::force_release(keyspace, now, &target, post)?,
+            Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Periodic(_) => {
+                mutex::force_release(keyspace, now, &target, post)?
+            }
             Kind::Fair => fair::force_release(keyspace, now, &target, post)?,
             Kind::Latch | Kind::Permits | Kind::Counter => return Err(not_held(&target)),
         }),

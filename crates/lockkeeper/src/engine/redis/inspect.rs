@@ -11,7 +11,7 @@ use super::link::Link;
 use super::reply::{Status, any_text, text, time_left};
 use super::script;
 use crate::base::name::Name;
-use crate::engine::{Answer, Holder, InLine, Inspection, Layout, NEVER, Reply, StepError, Target};
+use crate::engine::{Answer, Holder, InLine, Inspection, Layout, NEVER, Reply, StepError, Target, is_resting_mark};
 
 /// How many fields of a hash are listed at most: a lock has few, and a peer's big hash must not hold up the server.
 const MOST_FIELDS: u32 = 10_000;
@@ -100,9 +100,12 @@ fn read(rest: &[Value]) -> Option<Inspection> {
     } else {
         kind
     };
+    let all = holders.len();
+    holders.retain(|holder| !is_resting_mark(&holder.owner));
     Some(Inspection {
         kind: kind.to_owned(),
         layout,
+        resting: left.filter(|_| holders.len() < all),
         holders,
         waiting,
         counts,

@@ -33,11 +33,15 @@ enum Family {
 impl Family {
     fn of(kind: Kind) -> Self {
         match kind {
-            Kind::Mutex(Layout::Plain) => Self::Plain,
+            Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => Self::Plain,
             Kind::Permits => Self::Permits,
-            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced | Kind::Fair | Kind::Latch | Kind::Counter => {
-                Self::Hash
-            }
+            Kind::Mutex(Layout::Redisson)
+            | Kind::Periodic(Layout::Redisson)
+            | Kind::Spin
+            | Kind::Fenced
+            | Kind::Fair
+            | Kind::Latch
+            | Kind::Counter => Self::Hash,
         }
     }
 

@@ -92,10 +92,12 @@ scripts! {
     MUTEX_ACQUIRE = "mutex/acquire" then "shared/grant";
     MUTEX_RENEW = "mutex/renew";
     MUTEX_RELEASE = "mutex/release";
+    MUTEX_REST = "mutex/rest" after "shared/opening";
     MUTEX_FORCE_RELEASE = "mutex/force_release";
     PLAIN_ACQUIRE = "plain/acquire" then "shared/grant";
     PLAIN_RENEW = "plain/renew";
     PLAIN_RELEASE = "plain/release";
+    PLAIN_REST = "plain/rest" after "shared/opening";
     PLAIN_FORCE_RELEASE = "plain/force_release";
     SPIN_RELEASE = "spin/release";
     SPIN_FORCE_RELEASE = "spin/force_release";

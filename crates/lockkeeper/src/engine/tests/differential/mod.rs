@@ -78,7 +78,7 @@ async fn both_engines_answer_alike() {
 }
 
 /// What a script might do wrong, done to the embedded engine instead.
-const PLANTED: [(&str, Alteration); 12] = [
+const PLANTED: [(&str, Alteration); 14] = [
     ("a lease of a second more", |step| {
         if let Step::Acquire(acquire) = step {
             acquire.lease += 1000;
@@ -139,6 +139,17 @@ const PLANTED: [(&str, Alteration); 12] = [
         if let Step::Release { target, .. } = step {
             let target = target.clone();
             *step = Step::ForceRelease { target };
+        }
+    }),
+    ("a rest of half the time", |step| {
+        if let Step::Rest { rest, .. } = step {
+            rest.longest /= 2;
+        }
+    }),
+    ("a rest that frees", |step| {
+        if let Step::Rest { target, owner, .. } = step {
+            let (target, owner) = (target.clone(), owner.clone());
+            *step = Step::Release { target, owner };
         }
     }),
     ("a forced release that frees nothing", |step| {

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use crate::base::name::Name;
 use crate::base::owner::Owner;
 use crate::engine::embedded::tests::Foreign;
-use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Step, Target, Waiting};
+use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Rest, Step, Target, Waiting};
 
 /// What happens next on both sides.
 pub(super) enum Move {
@@ -66,6 +66,7 @@ fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             })
         }
         Step::Release { target, owner } => write!(f, "release {}", of(target, owner)),
+        Step::Rest { target, owner, rest } => write!(f, "rest {} {rest:?}", of(target, owner)),
         Step::ForceRelease { target } => write!(f, "force {:?} {}", target.kind, target.name),
         Step::Operate(step) => write!(f, "{:?} of {}", step.action, of(&step.target, &step.mark)),
         Step::Inspect { name } => write!(f, "inspect {name}"),
@@ -73,12 +74,14 @@ fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// What may meet under one name.
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 7] = [
     Kind::Mutex(Layout::Redisson),
     Kind::Mutex(Layout::Plain),
     Kind::Spin,
     Kind::Fenced,
     Kind::Fair,
+    Kind::Periodic(Layout::Redisson),
+    Kind::Periodic(Layout::Plain),
 ];
 
 /// Few names and few owners, so that they meet.
@@ -130,8 +133,9 @@ impl Moves {
     pub(super) fn next(&mut self) -> Move {
         match self.random.u32(0..1000) {
             0..400 => Move::Step(self.acquire()),
-            400..590 => Move::Step(self.release()),
-            590..760 => Move::Step(Step::Renew(self.renewals())),
+            400..570 => Move::Step(self.release()),
+            570..630 => Move::Step(self.rest()),
+            630..760 => Move::Step(Step::Renew(self.renewals())),
             760..800 => Move::Step(Step::ForceRelease {
                 target: self.target().1,
             }),
@@ -207,6 +211,23 @@ impl Moves {
     fn release(&mut self) -> Step {
         let (target, owner) = self.target_and_owner();
         Step::Release { target, owner }
+    }
+
+    /// A rest that is over already, or that goes on for its longest time.
+    fn rest(&mut self) -> Step {
+        let (target, owner) = self.target_and_owner();
+        let kind = Kind::Periodic(target.kind.layout());
+        let target = Arc::new(Target::new(kind, target.name.clone()));
+        let until = match self.random.u32(0..3) {
+            0 => self.random.u64(0..1_000_000),
+            // Far ahead of every server's time, so that a seed replays whatever the time is.
+            _ => u64::from(u32::MAX) * 1_000_000,
+        };
+        let rest = Rest {
+            until,
+            longest: self.random.u64(0..=LONGEST_LEASE),
+        };
+        Step::Rest { target, owner, rest }
     }
 
     /// Something beside holding. Marks are few, so that some are repeats.
