@@ -17,7 +17,7 @@ use lockkeeper_testkit::RedisServer;
 use self::moves::Moves;
 use self::tally::Tally;
 use self::walk::{Disagreement, Walk};
-use crate::engine::{Step, Waiting};
+use crate::engine::{Action, Kind, Step, Waiting};
 
 const STEPS: u64 = 100_000;
 
@@ -78,7 +78,7 @@ async fn both_engines_answer_alike() {
 }
 
 /// What a script might do wrong, done to the embedded engine instead.
-const PLANTED: [(&str, Alteration); 14] = [
+const PLANTED: [(&str, Alteration); 21] = [
     ("a lease of a second more", |step| {
         if let Step::Acquire(acquire) = step {
             acquire.lease += 1000;
@@ -102,6 +102,56 @@ const PLANTED: [(&str, Alteration); 14] = [
     ("no place in line", |step| {
         if let Step::Acquire(acquire) = step {
             acquire.waiting = None;
+        }
+    }),
+    ("a permit that ends later", |step| {
+        if let Step::Acquire(acquire) = step
+            && acquire.target.kind == Kind::Permits
+        {
+            acquire.lease += 1_000;
+        }
+    }),
+    ("permits set as if none were held", |step| {
+        if let Step::Operate(operation) = step
+            && let Action::SetPermits(permits) = &mut operation.action
+        {
+            *permits += 1;
+        }
+    }),
+    ("permits given back by nobody", |step| {
+        if let Step::Release { target, .. } = step
+            && target.kind == Kind::Permits
+        {
+            let name = target.name.clone();
+            *step = Step::Inspect { name };
+        }
+    }),
+    ("a counter that gives one more", |step| {
+        if let Step::Acquire(acquire) = step
+            && acquire.target.kind == Kind::Counter
+        {
+            acquire.permits += 1;
+        }
+    }),
+    ("a counter that is always there", |step| {
+        if let Step::Operate(operation) = step
+            && let Action::AddPermits { if_there, .. } = &mut operation.action
+        {
+            *if_there = false;
+        }
+    }),
+    ("a latch of one more", |step| {
+        if let Step::Operate(operation) = step
+            && let Action::SetCount(count) = &mut operation.action
+        {
+            *count += 1;
+        }
+    }),
+    ("a waiter that forgets when it looked", |step| {
+        if let Step::Operate(operation) = step
+            && let Action::AwaitLatch { since } = &mut operation.action
+        {
+            *since = 0;
         }
     }),
     ("a block of one more", |step| {
