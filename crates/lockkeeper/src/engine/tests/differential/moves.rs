@@ -84,8 +84,8 @@ const KINDS: [Kind; 7] = [
     Kind::Periodic(Layout::Plain),
 ];
 
-/// What shares the names of semaphores and latches.
-const NUMBERS: [Kind; 3] = [Kind::Permits, Kind::Counter, Kind::Mutex(Layout::Plain)];
+/// What is a number under its name, on names of their own, so that locks are not always there first.
+const NUMBERS: [Kind; 2] = [Kind::Permits, Kind::Counter];
 const NUMBER_NAMES: [&str; 3] = ["slots", "{slots}:2", "pörmits\r\n"];
 
 /// Few names and few owners, so that they meet.
@@ -149,10 +149,10 @@ impl Moves {
             400..570 => Move::Step(self.release()),
             570..630 => Move::Step(self.rest()),
             630..760 => Move::Step(Step::Renew(self.renewals())),
-            760..800 => Move::Step(Step::ForceRelease {
+            760..775 => Move::Step(Step::ForceRelease {
                 target: self.lock().1,
             }),
-            800..830 => Move::Step(self.operate()),
+            775..830 => Move::Step(self.operate()),
             830..860 => Move::Step(Step::Inspect {
                 name: self.target().1.name.clone(),
             }),
