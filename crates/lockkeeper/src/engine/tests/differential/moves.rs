@@ -149,9 +149,7 @@ impl Moves {
             400..570 => Move::Step(self.release()),
             570..630 => Move::Step(self.rest()),
             630..760 => Move::Step(Step::Renew(self.renewals())),
-            760..775 => Move::Step(Step::ForceRelease {
-                target: self.lock().1,
-            }),
+            760..775 => Move::Step(Step::ForceRelease { target: self.lock().1 }),
             775..830 => Move::Step(self.operate()),
             830..860 => Move::Step(Step::Inspect {
                 name: self.target().1.name.clone(),
