@@ -8,6 +8,7 @@ mod optimistic;
 mod refusals;
 mod renewal;
 mod scripts;
+mod semaphores;
 mod signals;
 mod tokens;
 mod unknown;
@@ -123,6 +124,14 @@ impl Stage {
     /// How long somebody else would be told to wait.
     async fn busy(&self, target: &Arc<Target>) -> Option<u64> {
         match self.acquire(&asking(target, &owner())).await {
+            Ok(Acquired::Busy(busy)) => busy.time_left,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The same for a caller with an owner text of its own.
+    async fn busy_as(&self, target: &Arc<Target>, owner: &Owner) -> Option<u64> {
+        match self.acquire(&asking(target, owner)).await {
             Ok(Acquired::Busy(busy)) => busy.time_left,
             other => panic!("{other:?}"),
         }
