@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::keyspace::{Keyspace, Now, Value};
 use super::mutex;
 use super::post::Post;
+use crate::base::clock::Moment;
 use crate::base::owner::Owner;
 use crate::engine::{
     ANSWER_LIFE, Acquire, Acquired, Action, Busy, Cause, Kind, Outcome, Released, SEMAPHORE_RECORD_LIFE, StepError,
@@ -173,22 +174,17 @@ pub(super) fn operate(
     Ok(Outcome::Number(answer))
 }
 
-fn set(
-    keyspace: &mut Keyspace,
-    now: Now,
-    target: &Target,
-    permits: u64,
-    expiry: Option<crate::base::clock::Moment>,
-    post: &mut Post<'_>,
-) {
+fn set(keyspace: &mut Keyspace, now: Now, target: &Target, permits: u64, expiry: Option<Moment>, post: &mut Post<'_>) {
     keyspace.put(target.name.as_str(), Value::Text(permits.to_string()), expiry, now);
     note(keyspace, now, target);
     tell(target, i64::try_from(permits).unwrap_or(i64::MAX), post);
 }
 
-/// Remembers which semaphore it is.
+/// Remembers which semaphore it is, for no longer than it lives.
 fn note(keyspace: &mut Keyspace, now: Now, target: &Target) {
+    let life = keyspace.get(target.name.as_str(), now).and_then(|entry| entry.expiry);
     let expiry = now.at.plus(Duration::from_millis(SEMAPHORE_RECORD_LIFE));
+    let expiry = life.map_or(expiry, |life| life.min(expiry));
     let word = Value::Text(word(target).to_owned());
     keyspace.put(&target.semaphore_record_key(), word, Some(expiry), now);
 }

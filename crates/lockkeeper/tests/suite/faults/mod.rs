@@ -7,6 +7,7 @@ mod hands;
 mod reach;
 mod refusals;
 mod scripts;
+mod semaphores;
 mod signals;
 mod unclear;
 

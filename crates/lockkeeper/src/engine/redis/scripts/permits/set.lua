@@ -17,7 +17,7 @@
 --          {2, server time}            too late, or the use-by is too far ahead
 --          {3, server time, kind}      the key is something else
 --
--- Cost     11 commands, 3 more if some have ended, each O(log(held)), and O(subscribers).
+-- Cost     12 commands, 3 more if some have ended, each O(log(held)), and O(subscribers).
 local wanted = ARGV[6] + 0
 if available then
   local difference = wanted - available - call('ZCOUNT', KEYS[2], 0, '+inf')

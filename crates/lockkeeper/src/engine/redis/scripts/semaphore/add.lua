@@ -18,7 +18,7 @@
 --          {2, server time}            too late, or the use-by is too far ahead
 --          {3, server time, kind}      the key is something else
 --
--- Cost     8 commands, 3 more if some have ended, each O(log(held)), and O(subscribers).
+-- Cost     9 commands, 3 more if some have ended, each O(log(held)), and O(subscribers).
 local more = ARGV[6] + 0
 if not available and ARGV[7] == '1' then
   return answer(0)

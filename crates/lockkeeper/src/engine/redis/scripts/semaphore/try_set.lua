@@ -18,7 +18,7 @@
 --          {2, server time}            too late, or the use-by is too far ahead
 --          {3, server time, kind}      the key is something else
 --
--- Cost     8 commands when set, each O(1), and O(subscribers).
+-- Cost     9 commands when set, each O(1), and O(subscribers).
 if available then
   return answer(0)
 end

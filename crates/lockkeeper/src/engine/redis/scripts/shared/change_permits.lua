@@ -12,9 +12,11 @@ if other then
 end
 available = available and reclaim(KEYS[1], KEYS[2], KEYS[3], available)
 
--- Remembers which semaphore it is.
+-- Remembers which semaphore it is, for no longer than it lives.
 local function note()
-  call('SET', KEYS[5], ARGV[4], 'PX', ARGV[5])
+  local left = call('PTTL', KEYS[1])
+  local life = ARGV[5] + 0
+  call('SET', KEYS[5], ARGV[4], 'PX', left >= 0 and math.max(math.min(left, life), 1) or life)
 end
 
 -- Keeps the answer for a repeat.
