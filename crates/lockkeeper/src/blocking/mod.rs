@@ -15,6 +15,7 @@
 //! # Ok::<(), lockkeeper::Error>(())
 //! ```
 
+mod counting_semaphore;
 mod guard;
 mod holding;
 mod keeper;
@@ -23,7 +24,9 @@ mod mutex;
 mod parking;
 mod periodic;
 mod rwlock;
+mod semaphore;
 
+pub use counting_semaphore::CountingSemaphore;
 pub use guard::{MovableMutexGuard, MutexGuard};
 pub use keeper::Keeper;
 pub use latch::CountDownLatch;
@@ -31,3 +34,4 @@ pub use mutex::Mutex;
 pub(crate) use parking::block_on;
 pub use periodic::{Periodic, PeriodicGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use semaphore::{Semaphore, SemaphorePermit};

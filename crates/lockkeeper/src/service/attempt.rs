@@ -27,6 +27,7 @@ pub(crate) struct Attempt {
     terms: Terms,
     longest: Option<Duration>,
     block: u32,
+    permits: u32,
     /// When its caller began to wait, if it goes on waiting when it is refused.
     waits_since: Option<Moment>,
     /// The time for which local turns go on under a fixed lease.
@@ -58,6 +59,7 @@ impl Attempt {
         Self {
             owner: match target.kind {
                 Kind::Write => owner.writing(),
+                Kind::Permits => core.owners.next_permits(request.permits),
                 _ => owner,
             },
             copies: Arc::new(Copies::new()),
@@ -66,6 +68,7 @@ impl Attempt {
             terms,
             longest: request.longest,
             block,
+            permits: request.permits,
             waits_since: None,
             turns,
             asked: terms
@@ -87,6 +90,7 @@ impl Attempt {
             terms: from.terms,
             longest: (from.longest_until < Moment::FAR).then(|| from.longest_until.since(now)),
             block: 1,
+            permits: 1,
             waits_since: None,
             turns: Duration::ZERO,
             asked: from.terms.milliseconds,
@@ -116,6 +120,7 @@ impl Attempt {
                 owner: self.owner.clone(),
                 lease: self.asked,
                 block: self.block,
+                permits: self.permits,
                 waiting: self.waits_since.map(|since| waiting(core, since)),
                 copies: Arc::clone(&self.copies),
             };

@@ -8,6 +8,7 @@ mod reach;
 mod refusals;
 mod rwlock;
 mod scripts;
+mod semaphores;
 mod signals;
 mod unclear;
 

@@ -57,6 +57,7 @@ impl Stage {
             owner: owner.clone(),
             lease,
             block,
+            permits: 1,
             waiting: None,
             copies: Arc::new(Copies::new()),
         });
@@ -543,6 +544,7 @@ fn an_answer_carries_its_times_and_its_copy_is_answered() {
         owner: stage.owner(),
         lease: 1000,
         block: 1,
+        permits: 1,
         waiting: None,
         copies: Arc::clone(&copies),
     }));
