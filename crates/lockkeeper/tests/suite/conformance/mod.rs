@@ -5,6 +5,7 @@ mod fair;
 mod fenced;
 mod mutex;
 mod ownership;
+mod periodic;
 mod stage;
 mod waiting;
 

@@ -18,6 +18,7 @@ mod late_grants;
 mod mixed;
 mod ownership;
 mod pauses;
+mod periodic;
 mod renewal;
 mod stage;
 mod worker;
