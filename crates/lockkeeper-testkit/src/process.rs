@@ -185,6 +185,13 @@ impl Process {
         }
     }
 
+    /// Takes the lines of its standard output from here on, for a reader apart: a program that answers many requests at
+    /// once. [`next_line`](Self::next_line) finds nothing afterwards.
+    pub fn take_lines(&mut self) -> mpsc::UnboundedReceiver<String> {
+        let (_, nothing) = mpsc::unbounded_channel();
+        std::mem::replace(&mut self.lines, nothing)
+    }
+
     /// Writes one line to its standard input.
     ///
     /// # Errors

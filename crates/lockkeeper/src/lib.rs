@@ -84,6 +84,7 @@ pub use engine::Layout;
 pub use error::{Effect, Error, LeaseError, LossReason, NameError, Refusal, UrlError};
 pub use keeper::{CloseReport, Holder, InLine, Inspection, Keeper, KeeperBuilder};
 pub use object::hold_handle::HoldHandle;
+pub use object::latch::{CountDownLatch, LatchEnd};
 pub use object::mutex::{Mutex, MutexGuard, Ran};
 pub use object::periodic::{Periodic, PeriodicGuard};
 pub use object::scope::{Scope, ScopedGuard};

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::latch::CountDownLatch;
 use super::mutex::Mutex;
 use super::parking::block_on;
 use super::periodic::Periodic;
@@ -59,6 +60,11 @@ impl Keeper {
     /// [`lockkeeper::Keeper::periodic`](crate::Keeper::periodic).
     pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
         Periodic::new(self.inner.periodic(name))
+    }
+
+    /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).
+    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
+        CountDownLatch::new(self.inner.latch(name))
     }
 
     /// Asks the server what it knows of a name; see [`lockkeeper::Keeper::inspect`](crate::Keeper::inspect).

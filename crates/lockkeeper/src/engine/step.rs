@@ -132,6 +132,11 @@ impl Target {
         format!("{}:{}", self.name.prefixed("lockkeeper_answer"), mark.as_str())
     }
 
+    /// What we know of a latch beside its count: how it last ended, and when.
+    pub(crate) fn latch_record_key(&self) -> String {
+        self.name.prefixed("lockkeeper_latch")
+    }
+
     /// The channel on which this owner waits.
     pub(crate) fn channel_of(&self, owner: &Owner) -> Arc<str> {
         match self.kind {
@@ -255,6 +260,9 @@ pub(crate) enum Action {
     CountDown,
     /// Tell the count of a latch.
     Count,
+    /// The same for who waits, and knows that it was closed at a server time of `since` microseconds (0 if it knows nothing):
+    /// answers the count, or [`LATCH_OPENED`] and the like if it has ended since then.
+    AwaitLatch { since: u64 },
     /// Remove a latch whatever its count; answers 1 if there was one, else 0.
     RemoveLatch,
 }
@@ -262,9 +270,24 @@ pub(crate) enum Action {
 impl Action {
     /// Whether it changes something, so that its answer is kept for a repeat.
     pub(crate) const fn is_change(self) -> bool {
-        !matches!(self, Self::Count)
+        !matches!(self, Self::Count | Self::AwaitLatch { .. })
     }
 }
+
+/// What who waits for a latch is told beside its count: it was opened.
+pub(crate) const LATCH_OPENED: i64 = 0;
+
+/// It was removed.
+pub(crate) const LATCH_REMOVED: i64 = -1;
+
+/// It is gone, and no step of ours ended it.
+pub(crate) const LATCH_GONE: i64 = -2;
+
+/// How long it is remembered that we made a latch, in milliseconds, from when its count was set.
+pub(crate) const LATCH_RECORD_LIFE: u64 = 24 * 60 * 60 * 1000;
+
+/// How long it is remembered how a latch ended, in milliseconds: longer than a waiter goes without looking.
+pub(crate) const LATCH_END_LIFE: u64 = 10 * 60 * 1000;
 
 /// How long the answer to an operation is kept, in milliseconds: longer than any copy of it may come late.
 pub(crate) const ANSWER_LIFE: u64 = 60_000;

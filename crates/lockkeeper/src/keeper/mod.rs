@@ -12,6 +12,7 @@ use crate::engine::embedded::EmbeddedEngine;
 use crate::engine::redis::optimistic::Updates;
 use crate::engine::{Kind, Layout};
 use crate::error::Error;
+use crate::object::latch::CountDownLatch;
 use crate::object::mutex::Mutex;
 use crate::object::periodic::Periodic;
 use crate::object::scope::Scope;
@@ -187,6 +188,20 @@ impl Keeper {
     /// ```
     pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
         Periodic::new(&self.core, name.as_ref())
+    }
+
+    /// The count-down latch of this name, for any number of waiters.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let latch = keeper.latch("started");
+    /// assert!(latch.try_set_count(3).await?);
+    /// assert_eq!(latch.count_down().await?, 2);
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
+        CountDownLatch::new(&self.core, name.as_ref())
     }
 
     /// Runs `work` as one logical caller: what it locks by the [`Scope`] it is given, it may lock again.

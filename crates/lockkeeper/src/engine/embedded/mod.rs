@@ -215,7 +215,7 @@ fn operate(
         return Ok(answer);
     }
     let outcome = match operation.action {
-        Action::SetCount(_) | Action::CountDown | Action::Count | Action::RemoveLatch => {
+        Action::SetCount(_) | Action::CountDown | Action::Count | Action::AwaitLatch { .. } | Action::RemoveLatch => {
             latch::operate(keyspace, now, target, operation.action, post)?
         }
     };

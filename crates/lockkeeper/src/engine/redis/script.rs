@@ -105,10 +105,11 @@ scripts! {
     FAIR_ACQUIRE = "fair/acquire" after "shared/line" then "shared/grant";
     FAIR_RELEASE = "fair/release" after "shared/opening" "shared/line";
     FAIR_FORCE_RELEASE = "fair/force_release" after "shared/opening" "shared/line";
-    LATCH_SET_COUNT = "latch/set_count" after "shared/opening";
-    LATCH_COUNT_DOWN = "latch/count_down" after "shared/opening";
-    LATCH_REMOVE = "latch/remove" after "shared/opening";
-    LATCH_COUNT = "latch/count" after "shared/opening";
+    LATCH_SET_COUNT = "latch/set_count" after "shared/opening" "shared/latch";
+    LATCH_COUNT_DOWN = "latch/count_down" after "shared/opening" "shared/latch";
+    LATCH_REMOVE = "latch/remove" after "shared/opening" "shared/latch";
+    LATCH_COUNT = "latch/count" after "shared/opening" "shared/latch";
+    LATCH_AWAIT = "latch/await" after "shared/opening" "shared/latch";
     INSPECT = "inspect";
 }
 

@@ -123,6 +123,7 @@ fn calls() -> Vec<Call> {
         Action::SetCount(3),
         Action::CountDown,
         Action::Count,
+        Action::AwaitLatch { since: 5 },
         Action::RemoveLatch,
     ] {
         let operation = Operation {

@@ -233,10 +233,13 @@ impl Moves {
     /// Something beside holding. Marks are few, so that some are repeats.
     fn operate(&mut self) -> Step {
         let name = self.target().1.name.clone();
-        let action = match self.random.u32(0..6) {
+        let action = match self.random.u32(0..8) {
             0 | 1 => Action::SetCount(self.random.u64(0..4)),
             2 | 3 => Action::CountDown,
             4 => Action::Count,
+            5 | 6 => Action::AwaitLatch {
+                since: [0, 1, u64::MAX >> 11][self.random.usize(0..3)],
+            },
             _ => Action::RemoveLatch,
         };
         let mark = match self.random.u32(0..4) {
