@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use super::election::Election;
 use super::latch::CountDownLatch;
 use super::mutex::Mutex;
 use super::parking::block_on;
@@ -65,6 +66,11 @@ impl Keeper {
     /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).
     pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
         CountDownLatch::new(self.inner.latch(name))
+    }
+
+    /// The election of this name; see [`lockkeeper::Keeper::election`](crate::Keeper::election).
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self.inner.election(name))
     }
 
     /// Asks the server what it knows of a name; see [`lockkeeper::Keeper::inspect`](crate::Keeper::inspect).

@@ -15,6 +15,7 @@
 //! # Ok::<(), lockkeeper::Error>(())
 //! ```
 
+mod election;
 mod guard;
 mod holding;
 mod keeper;
@@ -23,6 +24,7 @@ mod mutex;
 mod parking;
 mod periodic;
 
+pub use election::{Election, Leadership, Observation};
 pub use guard::{MovableMutexGuard, MutexGuard};
 pub use keeper::Keeper;
 pub use latch::CountDownLatch;

@@ -16,6 +16,13 @@ pub enum Layout {
     Plain,
 }
 
+/// The mode of a hash that is an election, and the word for it. A mutex finds a mode and is refused, as by a read-write
+/// lock's; Redisson's locks find it taken.
+pub(crate) const ELECTION: &str = "election";
+
+/// The field with an election's term.
+pub(crate) const TERM: &str = "term";
+
 /// What an object is: which steps it has, and what its keys look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
@@ -28,6 +35,8 @@ pub(crate) enum Kind {
     Fair,
     /// A mutex for a run that is made once in a period: at its end the key may rest, held by nobody.
     Periodic(Layout),
+    /// A hash of our own: the leader with its candidate's text, and its term. Its channel tells beginnings and ends of terms.
+    Election,
     /// Redisson's count-down latch: a number that is there only while it is above zero.
     Latch,
 }
@@ -41,6 +50,7 @@ impl Kind {
             Self::Fenced => "fenced mutex",
             Self::Fair => "fair mutex",
             Self::Periodic(_) => "mutex",
+            Self::Election => ELECTION,
             Self::Latch => "latch",
         }
     }
@@ -67,7 +77,7 @@ impl Kind {
     /// Whether callers of one process that cannot have it at once stand in one line, of which only the head asks.
     pub(crate) const fn is_lined_up(self) -> bool {
         match self {
-            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) => true,
+            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) | Self::Election => true,
             Self::Fair | Self::Latch => false,
         }
     }
@@ -76,7 +86,7 @@ impl Kind {
     pub(crate) const fn keeps_places(self) -> bool {
         match self {
             Self::Fair => true,
-            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) | Self::Latch => false,
+            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) | Self::Election | Self::Latch => false,
         }
     }
 
@@ -115,6 +125,7 @@ impl Target {
             | Kind::Fair
             | Kind::Periodic(Layout::Redisson) => name.prefixed("redisson_lock__channel"),
             Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => name.prefixed("lockkeeper_channel"),
+            Kind::Election => name.prefixed("lockkeeper_election"),
             // Redisson adds braces whatever the name has.
             Kind::Latch => format!("redisson_countdownlatch__channel__{{{}}}", name.as_str()),
         };
@@ -194,6 +205,8 @@ pub(crate) struct Acquire {
     pub(crate) block: u32,
     /// Whether the caller goes on waiting if it is refused, and since when: some kinds keep a place for it.
     pub(crate) waiting: Option<Waiting>,
+    /// What an election tells others of its leader.
+    pub(crate) candidate: Option<Arc<str>>,
     pub(crate) copies: Arc<Copies>,
 }
 
@@ -365,10 +378,29 @@ pub(crate) struct Inspection {
     pub(crate) holders: Vec<Holder>,
     /// How many milliseconds the name still rests, if nobody holds it and it does.
     pub(crate) resting: Option<u64>,
+    /// The candidate's text of an election's leader.
+    pub(crate) candidate: Option<String>,
     /// Who waits in a line on the server, head first.
     pub(crate) waiting: Vec<InLine>,
     /// The last token granted, if any is on record.
     pub(crate) token: Option<u64>,
+}
+
+impl Inspection {
+    /// What is known of an election with a leader. Its token is the present term.
+    pub(crate) fn of_election(owner: &str, candidate: &str, term: u64, time_left: Option<u64>) -> Self {
+        Self {
+            kind: ELECTION.to_owned(),
+            holders: vec![Holder {
+                owner: owner.to_owned(),
+                holds: 1,
+                time_left,
+            }],
+            candidate: Some(candidate.to_owned()),
+            token: Some(term),
+            ..Self::default()
+        }
+    }
 }
 
 /// One waiter in a line on the server.

@@ -6,6 +6,7 @@ use crate::base::token::Token;
 use crate::engine::{self, Answer, Lane, Layout, Reply, Step, Target};
 use crate::error::Error;
 use crate::object::mutex::Mutex;
+use crate::service::core::Core;
 use std::sync::Arc;
 
 /// What the server knows of a name.
@@ -25,7 +26,9 @@ pub struct Inspection {
     pub resting: Option<Duration>,
     /// Who waits in a line on the server, head first: of a fair mutex. Of other kinds the server knows no waiters.
     pub waiting: Vec<InLine>,
-    /// The last fencing token on record.
+    /// What the leader of an election tells of itself.
+    pub candidate: Option<String>,
+    /// The last fencing token on record; of an election with a leader the present term.
     pub token: Option<Token>,
 }
 
@@ -75,6 +78,7 @@ impl Inspection {
             holders: found.holders.into_iter().map(holder).collect(),
             resting: found.resting.map(Duration::from_millis),
             waiting: found.waiting.into_iter().map(waiter).collect(),
+            candidate: found.candidate,
             token: found.token.map(Token::new),
         }
     }
@@ -133,6 +137,15 @@ impl Keeper {
     }
 }
 
+/// Frees an object whoever holds it.
+pub(crate) async fn force_release(core: &Arc<Core>, target: Arc<Target>) -> Result<bool, Error> {
+    let keeper = Keeper {
+        core: Arc::clone(core),
+        _flush: None,
+    };
+    keeper.force_release(target).await
+}
+
 fn other_kind_of_answer() -> Error {
     Error::OutcomeUnknown {
         detail: "an answer of another kind".to_owned(),
@@ -150,11 +163,7 @@ impl Mutex {
     /// [`Error::Refused`].
     pub async fn force_unlock(&self) -> Result<bool, Error> {
         let target = Arc::clone(self.origin()?.target());
-        let keeper = Keeper {
-            core: Arc::clone(self.core()),
-            _flush: None,
-        };
         tracing::warn!(name = %target.name, "freeing a lock by force");
-        keeper.force_release(target).await
+        force_release(self.core(), target).await
     }
 }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 pub use builder::KeeperBuilder;
 pub use closing::CloseReport;
+pub(crate) use inspection::force_release;
 pub use inspection::{Holder, InLine, Inspection};
 
 use crate::engine::embedded::EmbeddedEngine;
 use crate::engine::redis::optimistic::Updates;
 use crate::engine::{Kind, Layout};
 use crate::error::Error;
+use crate::object::election::Election;
 use crate::object::latch::CountDownLatch;
 use crate::object::mutex::Mutex;
 use crate::object::periodic::Periodic;
@@ -202,6 +204,21 @@ impl Keeper {
     /// ```
     pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
         CountDownLatch::new(&self.core, name.as_ref())
+    }
+
+    /// The election of this name, in which at most one process leads.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let election = keeper.election("scheduler").candidate("node-7");
+    /// let leadership = election.campaign().await?;
+    /// assert!(keeper.election("scheduler").try_campaign().await.is_err());
+    /// leadership.resign().await?;
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(&self.core, name.as_ref())
     }
 
     /// Runs `work` as one logical caller: what it locks by the [`Scope`] it is given, it may lock again.

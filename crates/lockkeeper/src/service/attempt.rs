@@ -22,6 +22,7 @@ pub(crate) struct Attempt {
     target: Arc<Target>,
     terms: Terms,
     longest: Option<Duration>,
+    candidate: Option<Arc<str>>,
     block: u32,
     /// When its caller began to wait, if it goes on waiting when it is refused.
     waits_since: Option<Moment>,
@@ -56,6 +57,7 @@ impl Attempt {
             target: Arc::clone(target),
             terms,
             longest: request.longest,
+            candidate: request.candidate.clone(),
             block,
             waits_since: None,
             turns,
@@ -89,6 +91,7 @@ impl Attempt {
                 lease: self.asked,
                 block: self.block,
                 waiting: self.waits_since.map(|since| waiting(core, since)),
+                candidate: self.candidate.clone(),
                 copies: Arc::clone(&self.copies),
             });
             let error = match core.engine.perform(lane, step, limit).await {

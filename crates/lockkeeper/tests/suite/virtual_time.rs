@@ -220,3 +220,29 @@ async fn a_rest_ends_to_the_millisecond() {
     advance(Duration::from_millis(4)).await;
     assert!(job.try_start().await.unwrap().is_some());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_leads_through_hours_and_its_successor_comes_with_the_end_of_its_lease() {
+    let keeper = Keeper::embedded();
+    let other = keeper.embedded_peer().unwrap();
+    let leadership = keeper.election("scheduler").candidate("one").campaign().await.unwrap();
+    let mut observation = other.election("scheduler").observe();
+    assert_eq!(observation.changed().await.unwrap().unwrap().candidate, "one");
+    advance(7 * 3600 * SECOND).await;
+    assert_eq!(leadership.state(), HoldState::Held);
+    assert!(
+        tokio::time::timeout(3600 * SECOND, observation.changed())
+            .await
+            .is_err()
+    );
+    // It dies without a word: its lease of 30 seconds is all that keeps others out.
+    let last = Instant::now();
+    let fixed = keeper.election("fixed").lease(Lease::fixed(30 * SECOND));
+    std::mem::forget(fixed.campaign().await.unwrap());
+    let mut observation = other.election("fixed").observe();
+    assert!(observation.changed().await.unwrap().is_some());
+    assert_eq!(observation.changed().await, Ok(None));
+    let gone = last.elapsed();
+    assert!(gone >= 30 * SECOND && gone < 31 * SECOND, "{gone:?}");
+    assert!(other.election("fixed").try_campaign().await.is_ok());
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::keyspace::{Keyspace, Now, Value};
-use super::{fair, mutex, token};
+use super::{election, fair, mutex, token};
 use crate::base::name::Name;
 use crate::engine::{Holder, Inspection, Layout, Target, is_resting_mark};
 
@@ -21,6 +21,11 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         };
     };
     let time_left = entry.time_left(now);
+    if let Value::Hash(fields) = &entry.value
+        && let Some((candidate, owner, term)) = election::leader(fields)
+    {
+        return Inspection::of_election(owner, candidate, term, time_left);
+    }
     let (kind, layout, mut holders) = match &entry.value {
         Value::Text(text) if entry.expiry.is_none() && is_number(text) => ("counter", None, Vec::new()),
         Value::Text(owner) => {
@@ -51,6 +56,7 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         holders,
         waiting,
         token,
+        candidate: None,
     }
 }
 

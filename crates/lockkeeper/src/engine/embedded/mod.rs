@@ -6,6 +6,7 @@
 
 mod answer;
 mod clock;
+mod election;
 mod fair;
 mod inspect;
 mod keyspace;
@@ -162,6 +163,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                     mutex::acquire(keyspace, now, &acquire)?
                 }
                 Kind::Fair => fair::acquire(keyspace, now, &acquire, post)?,
+                Kind::Election => election::acquire(keyspace, now, &acquire, post)?,
                 Kind::Latch => return Err(not_held(&acquire.target)),
             })
         }
@@ -172,6 +174,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                     Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Fair | Kind::Periodic(_) => {
                         mutex::renew(keyspace, now, entry)
                     }
+                    Kind::Election => election::renew(keyspace, now, entry),
                     Kind::Latch => return Err(not_held(&entry.target)),
                 })
             };
@@ -182,6 +185,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 mutex::release(keyspace, now, &target, &owner, post)?
             }
             Kind::Fair => fair::release(keyspace, now, &target, &owner, post)?,
+            Kind::Election => election::release(keyspace, now, &target, &owner, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::Rest { target, owner, rest } => Reply::Released(rest::rest(keyspace, now, &target, &owner, rest, post)?),
@@ -190,6 +194,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 mutex::force_release(keyspace, now, &target, post)?
             }
             Kind::Fair => fair::force_release(keyspace, now, &target, post)?,
+            Kind::Election => election::force_release(keyspace, now, &target, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::Operate(operation) => {

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
-use super::fair;
 use super::link::Link;
 use super::mutex;
 use super::reply::{Status, not_understood, number, refused, time_left, told};
 use super::script::Script;
 use super::session::{Failure, Session};
+use super::{election, fair};
 use crate::base::clock::Moment;
 use crate::base::owner::Owner;
 use crate::engine::{Acquire, Acquired, Answer, Busy, Kind, Released, Reply, Rest, StepError, Target};
@@ -167,6 +167,7 @@ pub(super) fn acquire_call(step: &Acquire, window: Window) -> (&'static Script, 
             mutex::acquire_call(step, window)
         }
         Kind::Fair => fair::acquire_call(step, window),
+        Kind::Election => election::acquire_call(step, window),
     }
 }
 
@@ -176,6 +177,7 @@ pub(super) fn release_call(target: &Target, owner: &Owner) -> (&'static Script, 
             mutex::release_call(target, owner)
         }
         Kind::Fair => fair::release_call(target, owner),
+        Kind::Election => election::release_call(target, owner),
     }
 }
 
@@ -185,5 +187,6 @@ pub(super) fn force_release_call(target: &Target) -> (&'static Script, Cmd) {
             mutex::force_release_call(target)
         }
         Kind::Fair => fair::force_release_call(target),
+        Kind::Election => election::force_release_call(target),
     }
 }

@@ -6,6 +6,7 @@
 
 mod backoff;
 mod config;
+mod election;
 mod fair;
 mod hold;
 mod inspect;

@@ -32,6 +32,7 @@ impl Family {
         match kind {
             Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => Self::Plain,
             Kind::Mutex(Layout::Redisson)
+            | Kind::Election
             | Kind::Periodic(Layout::Redisson)
             | Kind::Spin
             | Kind::Fenced

@@ -105,6 +105,9 @@ scripts! {
     FAIR_ACQUIRE = "fair/acquire" after "shared/line" then "shared/grant";
     FAIR_RELEASE = "fair/release" after "shared/opening" "shared/line";
     FAIR_FORCE_RELEASE = "fair/force_release" after "shared/opening" "shared/line";
+    ELECTION_ACQUIRE = "election/acquire" then "shared/grant";
+    ELECTION_RELEASE = "election/release" after "shared/opening";
+    ELECTION_FORCE_RELEASE = "election/force_release" after "shared/opening";
     LATCH_SET_COUNT = "latch/set_count" after "shared/opening" "shared/latch";
     LATCH_COUNT_DOWN = "latch/count_down" after "shared/opening" "shared/latch";
     LATCH_REMOVE = "latch/remove" after "shared/opening" "shared/latch";

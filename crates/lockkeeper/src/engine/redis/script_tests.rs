@@ -68,11 +68,12 @@ fn holds(entries: usize, kind: Kind, refresh: usize) -> Vec<Renew> {
 }
 
 /// The kinds that are held.
-const HELD: [Kind; 7] = [
+const HELD: [Kind; 8] = [
     Kind::Mutex(Layout::Redisson),
     Kind::Mutex(Layout::Plain),
     Kind::Spin,
     Kind::Fenced,
+    Kind::Election,
     Kind::Periodic(Layout::Redisson),
     Kind::Periodic(Layout::Plain),
     Kind::Fair,
@@ -103,6 +104,7 @@ fn calls() -> Vec<Call> {
             lease: 1000,
             block: 1,
             waiting: None,
+            candidate: None,
             copies: Arc::new(Copies::new()),
         };
         let single = [

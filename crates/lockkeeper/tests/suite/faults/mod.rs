@@ -3,6 +3,7 @@
 
 mod bed;
 mod data;
+mod election;
 mod hands;
 mod reach;
 mod refusals;

@@ -10,6 +10,7 @@
 mod abandoned;
 mod cancelled;
 mod clocks;
+mod election;
 mod ends_of_process;
 mod hand_over;
 mod input;

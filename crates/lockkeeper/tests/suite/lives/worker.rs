@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use lockkeeper::{Keeper, Layout, Lease, MutexGuard, Periodic, PeriodicGuard};
+use lockkeeper::{Keeper, Layout, Leadership, Lease, MutexGuard, Periodic, PeriodicGuard};
 use lockkeeper_testkit::Process;
 use lockkeeper_testkit::register::RegisterClient;
 
@@ -82,6 +82,7 @@ async fn take_orders(url: &str, layout: &str) {
     let mut keeper = Some(builder.connect(url).await.unwrap());
     let mut guard: Option<MutexGuard> = None;
     let mut run: Option<PeriodicGuard> = None;
+    let mut leadership: Option<Leadership> = None;
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
         let words: Vec<&str> = line.split(' ').collect();
@@ -107,6 +108,24 @@ async fn take_orders(url: &str, layout: &str) {
                 run = periodic(&keeper, name, layout, least, most).try_start().await.unwrap();
                 run.as_ref().map_or("none".to_owned(), |run| run.token().to_string())
             }
+            ["campaign", name, candidate, lease] => {
+                let lease = Lease::renewed(Duration::from_millis(lease.parse().unwrap()));
+                let election = keeper
+                    .as_ref()
+                    .unwrap()
+                    .election(name)
+                    .candidate(candidate)
+                    .lease(lease);
+                let begun = election.campaign().await.unwrap();
+                let term = begun.term();
+                leadership = Some(begun);
+                term.to_string()
+            }
+            ["led"] => format!("{:?}", leadership.as_ref().unwrap().state()),
+            ["resign"] => match leadership.take().unwrap().resign().await {
+                Ok(_) => "ended".to_owned(),
+                Err(_) => "not ours".to_owned(),
+            },
             ["state"] => format!("{:?}", guard.as_ref().unwrap().state()),
             ["lost"] => format!("{:?}", guard.as_ref().unwrap().lost().await),
             ["write", address, value] => {
@@ -139,6 +158,7 @@ async fn take_orders(url: &str, layout: &str) {
             ["leave"] => {
                 drop(guard.take());
                 drop(run.take());
+                drop(leadership.take());
                 drop(keeper.take());
                 std::process::exit(0)
             }

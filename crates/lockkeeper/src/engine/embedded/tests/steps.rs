@@ -52,6 +52,7 @@ impl Stage {
             lease,
             block,
             waiting: None,
+            candidate: None,
             copies: Arc::new(Copies::new()),
         });
         self.reply(step).map(|reply| match reply {
@@ -538,6 +539,7 @@ fn an_answer_carries_its_times_and_its_copy_is_answered() {
         lease: 1000,
         block: 1,
         waiting: None,
+        candidate: None,
         copies: Arc::clone(&copies),
     }));
     let answer = answer.unwrap();

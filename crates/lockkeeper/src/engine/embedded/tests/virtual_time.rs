@@ -21,6 +21,7 @@ async fn try_acquire(engine: &EmbeddedEngine, target: &Arc<Target>, owner: &Owne
         lease: u64::try_from(lease.as_millis()).unwrap(),
         block: 1,
         waiting: None,
+        candidate: None,
         copies: Arc::new(Copies::new()),
     });
     let answer = engine.perform(Lane::Foreground, step, Duration::from_secs(1)).await;

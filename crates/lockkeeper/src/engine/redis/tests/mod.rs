@@ -188,6 +188,7 @@ fn asking(target: &Arc<Target>, owner: &Owner) -> Acquire {
         lease: 30_000,
         block: 1,
         waiting: None,
+        candidate: None,
         copies: Arc::new(Copies::new()),
     }
 }

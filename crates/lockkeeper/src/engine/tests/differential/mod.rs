@@ -10,6 +10,7 @@ mod walk;
 
 use std::fmt::Debug;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use lockkeeper_testkit::RedisServer;
@@ -17,7 +18,7 @@ use lockkeeper_testkit::RedisServer;
 use self::moves::Moves;
 use self::tally::Tally;
 use self::walk::{Disagreement, Walk};
-use crate::engine::{Step, Waiting};
+use crate::engine::{Kind, Layout, Step, Target, Waiting};
 
 const STEPS: u64 = 100_000;
 
@@ -78,7 +79,7 @@ async fn both_engines_answer_alike() {
 }
 
 /// What a script might do wrong, done to the embedded engine instead.
-const PLANTED: [(&str, Alteration); 14] = [
+const PLANTED: [(&str, Alteration); 16] = [
     ("a lease of a second more", |step| {
         if let Step::Acquire(acquire) = step {
             acquire.lease += 1000;
@@ -127,6 +128,19 @@ const PLANTED: [(&str, Alteration); 14] = [
     ("a renewal that forgets its last entry", |step| {
         if let Step::Renew(entries) = step {
             entries.pop();
+        }
+    }),
+    ("a candidate without its text", |step| {
+        if let Step::Acquire(acquire) = step {
+            acquire.candidate = None;
+        }
+    }),
+    ("an election that is a mutex", |step| {
+        if let Step::Acquire(acquire) = step
+            && acquire.target.kind == Kind::Election
+        {
+            let name = acquire.target.name.clone();
+            acquire.target = Arc::new(Target::new(Kind::Mutex(Layout::Redisson), name));
         }
     }),
     ("a renewal for anybody", |step| {
