@@ -195,6 +195,21 @@ pub(crate) enum Step {
     Inspect { name: Name },
 }
 
+impl Step {
+    /// The name that it is about; none if it may be about several.
+    pub(crate) fn name(&self) -> Option<&Name> {
+        match self {
+            Self::Acquire(step) => Some(&step.target.name),
+            Self::Release { target, .. } | Self::Rest { target, .. } | Self::ForceRelease { target } => {
+                Some(&target.name)
+            }
+            Self::Operate(step) => Some(&step.target.name),
+            Self::Inspect { name } => Some(name),
+            Self::Renew(_) => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Acquire {
     pub(crate) target: Arc<Target>,
