@@ -16,6 +16,7 @@ on_every_stage!(
     a_renewed_run_rests_too,
     nothing_of_the_old_run_touches_the_rest,
     a_rest_is_ended_by_force_alone,
+    a_run_that_is_taken_back_counts_as_none,
     who_waits_begins_when_the_rest_is_over,
     a_closing_keeper_lays_to_rest,
     bad_times_and_other_kinds_are_told,
@@ -173,6 +174,15 @@ async fn a_rest_is_ended_by_force_alone(stage: Stage) {
     job.run(|_| async {}).await.unwrap().expect("nobody else is here");
     assert_eq!(stage.mutex(&second, "forced").force_unlock().await, Ok(true));
     assert!(job.try_start().await.unwrap().is_some());
+}
+
+async fn a_run_that_is_taken_back_counts_as_none(stage: Stage) {
+    let (first, second) = (stage.keeper().await, stage.keeper().await);
+    let job = periodic(&stage, &first, "taken back").at_least(SOON);
+    let run = job.try_start().await.unwrap().expect("nobody else is here");
+    assert_eq!(run.abandon().await, Ok(Unlocked::Freed));
+    let next = periodic(&stage, &second, "taken back").try_start().await.unwrap();
+    assert!(next.is_some());
 }
 
 async fn who_waits_begins_when_the_rest_is_over(stage: Stage) {
