@@ -1,11 +1,13 @@
 //! One file per command.
 
 mod completions;
+mod elect;
 mod holder;
 mod manual;
 mod run;
 mod server;
 mod show;
+mod taking;
 mod unlock;
 
 use crate::arguments::Command;
@@ -18,6 +20,7 @@ pub fn dispatch(command: &Command) -> Exit {
         Command::Completions(arguments) => completions::print(arguments.shell),
         Command::Man => manual::print(),
         Command::Run(arguments) => run::run(arguments),
+        Command::Elect(arguments) => elect::elect(arguments),
         Command::Show(arguments) => show::show(arguments),
         Command::Unlock(arguments) => unlock::unlock(arguments),
         Command::Demo(arguments) => crate::demo::run(arguments),

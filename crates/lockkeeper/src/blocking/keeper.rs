@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::counting_semaphore::CountingSemaphore;
+use super::election::Election;
 use super::latch::CountDownLatch;
 use super::mutex::Mutex;
 use super::parking::block_on;
@@ -74,15 +75,20 @@ impl Keeper {
         CountingSemaphore::new(self.inner.counting_semaphore(name))
     }
 
+    /// The run of this name that is made at most once in a period; see
+    /// [`lockkeeper::Keeper::periodic`](crate::Keeper::periodic).
+    pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
+        Periodic::new(self.inner.periodic(name))
+    }
+
     /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).
     pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
         CountDownLatch::new(self.inner.latch(name))
     }
 
-    /// The run of this name that is made at most once in a period; see
-    /// [`lockkeeper::Keeper::periodic`](crate::Keeper::periodic).
-    pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
-        Periodic::new(self.inner.periodic(name))
+    /// The election of this name; see [`lockkeeper::Keeper::election`](crate::Keeper::election).
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self.inner.election(name))
     }
 
     /// Asks the server what it knows of a name; see [`lockkeeper::Keeper::inspect`](crate::Keeper::inspect).

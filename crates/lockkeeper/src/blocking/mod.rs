@@ -16,6 +16,7 @@
 //! ```
 
 mod counting_semaphore;
+mod election;
 mod guard;
 mod holding;
 mod keeper;
@@ -27,6 +28,7 @@ mod rwlock;
 mod semaphore;
 
 pub use counting_semaphore::CountingSemaphore;
+pub use election::{Election, Leadership, Observation};
 pub use guard::{MovableMutexGuard, MutexGuard};
 pub use keeper::Keeper;
 pub use latch::CountDownLatch;

@@ -17,6 +17,13 @@ pub enum Layout {
     Plain,
 }
 
+/// The mode of a hash that is an election, and the word for it. A mutex finds a mode and is refused, as by a read-write
+/// lock's; Redisson's locks find it taken.
+pub(crate) const ELECTION: &str = "election";
+
+/// The field with an election's term.
+pub(crate) const TERM: &str = "term";
+
 /// What an object is: which steps it has, and what its keys look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
@@ -33,6 +40,8 @@ pub(crate) enum Kind {
     Write,
     /// A mutex for a run that is made once in a period: at its end the key may rest, held by nobody.
     Periodic(Layout),
+    /// A hash of our own: the leader with its candidate's text, and its term. Its channel tells beginnings and ends of terms.
+    Election,
     /// Redisson's count-down latch: a number that is there only while it is above zero.
     Latch,
     /// Redisson's expirable semaphore: a number of permits, and beside it the ids of those that are held, each with its end.
@@ -51,6 +60,7 @@ impl Kind {
             Self::Fair => "fair mutex",
             Self::Read | Self::Write => "read-write lock",
             Self::Periodic(_) => "mutex",
+            Self::Election => ELECTION,
             Self::Latch => "latch",
             Self::Permits => "semaphore",
             Self::Counter => "counting semaphore",
@@ -85,7 +95,8 @@ impl Kind {
             | Self::Periodic(_)
             | Self::Write
             | Self::Permits
-            | Self::Counter => true,
+            | Self::Counter
+            | Self::Election => true,
             Self::Fair | Self::Read | Self::Latch => false,
         }
     }
@@ -99,6 +110,7 @@ impl Kind {
             | Self::Fenced
             | Self::Periodic(_)
             | Self::Read
+            | Self::Election
             | Self::Latch
             | Self::Permits
             | Self::Counter => false,
@@ -142,6 +154,7 @@ impl Target {
             Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => name.prefixed("lockkeeper_channel"),
             Kind::Read | Kind::Write => name.prefixed("redisson_rwlock"),
             Kind::Permits | Kind::Counter => name.prefixed("redisson_sc"),
+            Kind::Election => name.prefixed("lockkeeper_election"),
             // Redisson adds braces whatever the name has.
             Kind::Latch => format!("redisson_countdownlatch__channel__{{{}}}", name.as_str()),
         };
@@ -271,6 +284,8 @@ pub(crate) struct Acquire {
     pub(crate) permits: u32,
     /// Whether the caller goes on waiting if it is refused, and since when: some kinds keep a place for it.
     pub(crate) waiting: Option<Waiting>,
+    /// What an election tells others of its leader.
+    pub(crate) candidate: Option<Arc<str>>,
     pub(crate) copies: Arc<Copies>,
 }
 
@@ -471,12 +486,32 @@ pub(crate) struct Inspection {
     pub(crate) holders: Vec<Holder>,
     /// How many milliseconds the name still rests, if nobody holds it and it does.
     pub(crate) resting: Option<u64>,
+    /// The candidate's text of an election's leader.
+    pub(crate) candidate: Option<String>,
     /// Who waits in a line on the server, head first.
     pub(crate) waiting: Vec<InLine>,
     /// Numbers that belong to its kind, each with a word for it.
     pub(crate) counts: BTreeMap<&'static str, i64>,
     /// The last token granted, if any is on record.
     pub(crate) token: Option<u64>,
+}
+
+impl Inspection {
+    /// What is known of an election with a leader. Its token is the present term.
+    pub(crate) fn of_election(owner: &str, candidate: &str, term: u64, time_left: Option<u64>) -> Self {
+        Self {
+            kind: ELECTION.to_owned(),
+            holders: vec![Holder {
+                owner: owner.to_owned(),
+                holds: 1,
+                writes: false,
+                time_left,
+            }],
+            candidate: Some(candidate.to_owned()),
+            token: Some(term),
+            ..Self::default()
+        }
+    }
 }
 
 /// One waiter in a line on the server.

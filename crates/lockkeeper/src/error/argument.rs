@@ -22,6 +22,20 @@ pub enum NameError {
     Braces,
 }
 
+/// Why a candidate's text cannot be used. Nothing was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CandidateError {
+    /// The text has too many bytes.
+    #[error("it has {length} bytes, and at most {longest} are allowed")]
+    TooLong {
+        /// Its length in bytes.
+        length: usize,
+        /// The limit in bytes.
+        longest: usize,
+    },
+}
+
 /// Why a lease cannot be used. Nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

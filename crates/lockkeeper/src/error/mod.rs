@@ -6,7 +6,7 @@ mod refusal;
 
 use std::time::Duration;
 
-pub use argument::{LeaseError, NameError, PermitsError, UrlError};
+pub use argument::{CandidateError, LeaseError, NameError, PermitsError, UrlError};
 pub use loss::LossReason;
 pub use refusal::Refusal;
 
@@ -96,6 +96,10 @@ pub enum Error {
     /// The name cannot be used.
     #[error("bad name: {0}")]
     Name(#[from] NameError),
+
+    /// The candidate's text of an election cannot be used.
+    #[error("bad candidate: {0}")]
+    Candidate(#[from] CandidateError),
 
     /// The lease cannot be used.
     #[error("bad lease: {0}")]

@@ -37,7 +37,9 @@ pub struct Inspection {
     pub waiting: Vec<InLine>,
     /// Numbers that belong to its kind: `available` and `acquired` permits of a semaphore, the `count` of a latch.
     pub counts: BTreeMap<&'static str, i64>,
-    /// The last fencing token on record.
+    /// What the leader of an election tells of itself.
+    pub candidate: Option<String>,
+    /// The last fencing token on record; of an election with a leader the present term.
     pub token: Option<Token>,
 }
 
@@ -92,6 +94,7 @@ impl Inspection {
             resting: found.resting.map(Duration::from_millis),
             waiting: found.waiting.into_iter().map(waiter).collect(),
             counts: found.counts,
+            candidate: found.candidate,
             token: found.token.map(Token::new),
         }
     }
@@ -150,6 +153,15 @@ impl Keeper {
     }
 }
 
+/// Frees an object whoever holds it.
+pub(crate) async fn force_release(core: &Arc<Core>, target: Arc<Target>) -> Result<bool, Error> {
+    let keeper = Keeper {
+        core: Arc::clone(core),
+        _flush: None,
+    };
+    keeper.force_release(target).await
+}
+
 fn other_kind_of_answer() -> Error {
     Error::OutcomeUnknown {
         detail: "an answer of another kind".to_owned(),
@@ -172,12 +184,8 @@ impl Mutex {
 
 async fn force_unlock(core: &Arc<Core>, origin: &Origin) -> Result<bool, Error> {
     let target = Arc::clone(origin.target());
-    let keeper = Keeper {
-        core: Arc::clone(core),
-        _flush: None,
-    };
     tracing::warn!(name = %target.name, "freeing a lock by force");
-    keeper.force_release(target).await
+    force_release(core, target).await
 }
 
 impl RwLock {

@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 pub use builder::KeeperBuilder;
 pub use closing::CloseReport;
+pub(crate) use inspection::force_release;
 pub use inspection::{Holder, InLine, Inspection};
 
 use crate::engine::embedded::EmbeddedEngine;
 use crate::engine::redis::optimistic::Updates;
 use crate::engine::{Kind, Layout};
 use crate::error::Error;
+use crate::object::election::Election;
 use crate::object::latch::CountDownLatch;
 use crate::object::mutex::Mutex;
 use crate::object::periodic::Periodic;
@@ -220,20 +222,6 @@ impl Keeper {
         CountingSemaphore::new(&self.core, name.as_ref())
     }
 
-    /// The count-down latch of this name, for any number of waiters.
-    ///
-    /// ```
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// let keeper = lockkeeper::Keeper::embedded();
-    /// let latch = keeper.latch("started");
-    /// assert!(latch.try_set_count(3).await?);
-    /// assert_eq!(latch.count_down().await?, 2);
-    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
-    /// ```
-    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
-        CountDownLatch::new(&self.core, name.as_ref())
-    }
-
     /// The run of this name that is made at most once in a period, however many processes try: a scheduled job of a fleet.
     ///
     /// ```
@@ -248,6 +236,35 @@ impl Keeper {
     /// ```
     pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
         Periodic::new(&self.core, name.as_ref())
+    }
+
+    /// The count-down latch of this name, for any number of waiters.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let latch = keeper.latch("started");
+    /// assert!(latch.try_set_count(3).await?);
+    /// assert_eq!(latch.count_down().await?, 2);
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
+        CountDownLatch::new(&self.core, name.as_ref())
+    }
+
+    /// The election of this name, in which at most one process leads.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let election = keeper.election("scheduler").candidate("node-7");
+    /// let leadership = election.campaign().await?;
+    /// assert!(keeper.election("scheduler").try_campaign().await.is_err());
+    /// leadership.resign().await?;
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(&self.core, name.as_ref())
     }
 
     /// Runs `work` as one logical caller: what it locks by the [`Scope`] it is given, it may lock again.

@@ -172,7 +172,7 @@ impl CountDownLatch {
     }
 
     /// How a latch ended that a peer ended: by its message, which may still be on its way.
-    async fn told(&self, watch: &Watch<'_>, closed: Heard) -> Result<LatchEnd, Error> {
+    async fn told(&self, watch: &Watch, closed: Heard) -> Result<LatchEnd, Error> {
         if watch.message_since(closed).is_none() {
             watch.signalled(closed, self.core.settings.recheck_unheard).await?;
         }

@@ -26,6 +26,7 @@ pub(crate) struct Attempt {
     from: Option<Owner>,
     terms: Terms,
     longest: Option<Duration>,
+    candidate: Option<Arc<str>>,
     block: u32,
     permits: u32,
     /// When its caller began to wait, if it goes on waiting when it is refused.
@@ -67,6 +68,7 @@ impl Attempt {
             from: None,
             terms,
             longest: request.longest,
+            candidate: request.candidate.clone(),
             block,
             permits: request.permits,
             waits_since: None,
@@ -91,6 +93,7 @@ impl Attempt {
             longest: (from.longest_until < Moment::FAR).then(|| from.longest_until.since(now)),
             block: 1,
             permits: 1,
+            candidate: None,
             waits_since: None,
             turns: Duration::ZERO,
             asked: from.terms.milliseconds,
@@ -122,6 +125,7 @@ impl Attempt {
                 block: self.block,
                 permits: self.permits,
                 waiting: self.waits_since.map(|since| waiting(core, since)),
+                candidate: self.candidate.clone(),
                 copies: Arc::clone(&self.copies),
             };
             let step = match &self.from {

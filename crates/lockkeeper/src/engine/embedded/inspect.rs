@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::keyspace::{Keyspace, Now, Value};
-use super::{fair, mutex, rwlock, semaphore, token};
+use super::{election, fair, mutex, rwlock, semaphore, token};
 use crate::base::name::Name;
 use crate::base::owner::is_writing;
 use crate::engine::{Holder, Inspection, Layout, NEVER, Target, is_resting_mark};
@@ -23,6 +23,11 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         };
     };
     let time_left = entry.time_left(now);
+    if let Value::Hash(fields) = &entry.value
+        && let Some((candidate, owner, term)) = election::leader(fields)
+    {
+        return Inspection::of_election(owner, candidate, term, time_left);
+    }
     let number = semaphore::number(&entry.value);
     let (mut kind, mut layout, mut holders) = match &entry.value {
         Value::Text(text) if entry.expiry.is_none() && is_number(text) => ("counter", None, Vec::new()),
@@ -74,6 +79,7 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         waiting,
         counts,
         token,
+        candidate: None,
     }
 }
 

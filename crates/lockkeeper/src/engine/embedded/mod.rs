@@ -6,6 +6,7 @@
 
 mod answer;
 mod clock;
+mod election;
 mod fair;
 mod inspect;
 mod keyspace;
@@ -168,6 +169,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 Kind::Read | Kind::Write => rwlock::acquire(keyspace, now, &acquire)?,
                 Kind::Permits => permits::acquire(keyspace, now, &acquire, post)?,
                 Kind::Counter => semaphore::acquire(keyspace, now, &acquire)?,
+                Kind::Election => election::acquire(keyspace, now, &acquire, post)?,
                 Kind::Latch => return Err(not_held(&acquire.target)),
             })
         }
@@ -187,6 +189,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                     }
                     Kind::Read | Kind::Write => rwlock::renew(keyspace, now, entry),
                     Kind::Permits => permits::renew(keyspace, now, entry),
+                    Kind::Election => election::renew(keyspace, now, entry),
                     Kind::Latch | Kind::Counter => return Err(not_held(&entry.target)),
                 })
             };
@@ -200,6 +203,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             Kind::Read | Kind::Write => rwlock::release(keyspace, now, &target, &owner, post)?,
             Kind::Permits => permits::release(keyspace, now, &target, &owner, post)?,
             Kind::Counter => semaphore::give_back(keyspace, now, &target, &owner, post)?,
+            Kind::Election => election::release(keyspace, now, &target, &owner, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::Rest { target, owner, rest } => Reply::Released(rest::rest(keyspace, now, &target, &owner, rest, post)?),
@@ -209,6 +213,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             }
             Kind::Fair => fair::force_release(keyspace, now, &target, post)?,
             Kind::Read | Kind::Write => rwlock::force_release(keyspace, now, &target, post)?,
+            Kind::Election => election::force_release(keyspace, now, &target, post)?,
             Kind::Latch | Kind::Permits | Kind::Counter => return Err(not_held(&target)),
         }),
         Step::Operate(operation) => {

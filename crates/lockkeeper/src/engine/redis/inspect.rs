@@ -12,7 +12,9 @@ use super::reply::{Status, any_text, text, time_left};
 use super::script;
 use crate::base::name::Name;
 use crate::base::owner::is_writing;
-use crate::engine::{Answer, Holder, InLine, Inspection, Layout, NEVER, Reply, StepError, Target, is_resting_mark};
+use crate::engine::{
+    Answer, ELECTION, Holder, InLine, Inspection, Layout, NEVER, Reply, StepError, TERM, Target, is_resting_mark,
+};
 
 /// How many fields of a hash are listed at most: a lock has few, and a peer's big hash must not hold up the server.
 const MOST_FIELDS: u32 = 10_000;
@@ -80,6 +82,11 @@ fn read(rest: &[Value]) -> Option<Inspection> {
     };
     let (mut waiting, writers) = (line_of(line)?, line_of(writers)?);
     let (kind, left) = (text(kind)?, time_left(left));
+    if kind == "hash"
+        && let Some((owner, candidate, term)) = leader(content)
+    {
+        return Some(Inspection::of_election(&owner, &candidate, term, left));
+    }
     let numbers = Numbers::read(text(content).filter(|_| kind == "string"), latch, semaphore, permits)?;
     let (mut kind, mut layout, mut holders) = match kind {
         "none" => ("", None, Vec::new()),
@@ -131,6 +138,7 @@ fn read(rest: &[Value]) -> Option<Inspection> {
         holders,
         waiting,
         counts,
+        candidate: None,
         token: last_token(record).max(last_token(peer)),
     })
 }
@@ -217,6 +225,20 @@ fn line_of(line: &Value) -> Option<Vec<InLine>> {
         })
     };
     pairs.map(waiter).collect()
+}
+
+/// The owner text, the candidate's text and the term of an election's leader, if it is one.
+fn leader(fields: &Value) -> Option<(String, String, u64)> {
+    let (mut is_election, mut term, mut leader) = (false, None, None);
+    for (field, value) in fields.as_map_iter()? {
+        match any_text(field).as_str() {
+            "mode" => is_election = text(value) == Some(ELECTION),
+            TERM => term = text(value)?.parse().ok(),
+            owner => leader = Some((owner.to_owned(), any_text(value))),
+        }
+    }
+    let (owner, candidate) = leader.filter(|_| is_election)?;
+    Some((owner, candidate, term?))
 }
 
 /// A hash of owners and counts is a mutex, with a `mode` beside them a read-write lock, and else no lock.

@@ -7,6 +7,7 @@
 mod backoff;
 pub(crate) mod cluster;
 mod config;
+mod election;
 mod fair;
 mod hold;
 mod inspect;

@@ -40,6 +40,7 @@ impl Family {
             Kind::Read => Self::Read,
             Kind::Permits => Self::Permits,
             Kind::Mutex(Layout::Redisson)
+            | Kind::Election
             | Kind::Periodic(Layout::Redisson)
             | Kind::Spin
             | Kind::Fenced

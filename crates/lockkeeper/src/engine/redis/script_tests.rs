@@ -69,11 +69,12 @@ fn holds(entries: usize, kind: Kind, refresh: usize) -> Vec<Renew> {
 }
 
 /// The kinds that are held.
-const HELD: [Kind; 9] = [
+const HELD: &[Kind] = &[
     Kind::Mutex(Layout::Redisson),
     Kind::Mutex(Layout::Plain),
     Kind::Spin,
     Kind::Fenced,
+    Kind::Election,
     Kind::Periodic(Layout::Redisson),
     Kind::Periodic(Layout::Plain),
     Kind::Fair,
@@ -98,7 +99,7 @@ type Call = (&'static Script, Cmd, Option<(usize, usize)>);
 fn calls() -> Vec<Call> {
     let owner = Owner::from_text("uuid:1");
     let mut calls = vec![(&*INSPECT, inspect_call(Name::new("a").unwrap()), None)];
-    for kind in HELD {
+    for &kind in HELD {
         let target = target(kind);
         let acquire = Acquire {
             target: Arc::clone(&target),
@@ -107,6 +108,7 @@ fn calls() -> Vec<Call> {
             block: 1,
             permits: 1,
             waiting: None,
+            candidate: None,
             copies: Arc::new(Copies::new()),
         };
         let single = [
@@ -154,6 +156,7 @@ fn calls() -> Vec<Call> {
             block: 1,
             permits: 2,
             waiting: None,
+            candidate: None,
             copies: Arc::new(Copies::new()),
         };
         let single = [acquire_call(&acquire, window()), release_call(&target, &owner)];

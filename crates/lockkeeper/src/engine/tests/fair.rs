@@ -49,6 +49,7 @@ impl Line {
                 waited: 0,
                 grace: GRACE,
             }),
+            candidate: None,
             copies: Arc::new(Copies::new()),
         });
         match self.perform(step).await {

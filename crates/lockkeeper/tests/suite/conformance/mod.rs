@@ -2,11 +2,13 @@
 
 mod blocking;
 mod counting_semaphore;
+mod election;
 mod fair;
 mod fenced;
 mod latch;
 mod mutex;
 mod ownership;
+mod periodic;
 mod rwlock;
 mod rwlock_reentry;
 mod semaphore;

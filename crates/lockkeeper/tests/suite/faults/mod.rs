@@ -3,9 +3,11 @@
 
 mod bed;
 mod data;
+mod election;
 mod hands;
 mod reach;
 mod refusals;
+mod resting;
 mod rwlock;
 mod scripts;
 mod semaphores;

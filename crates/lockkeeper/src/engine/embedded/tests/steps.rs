@@ -59,6 +59,7 @@ impl Stage {
             block,
             permits: 1,
             waiting: None,
+            candidate: None,
             copies: Arc::new(Copies::new()),
         });
         self.reply(step).map(|reply| match reply {
@@ -546,6 +547,7 @@ fn an_answer_carries_its_times_and_its_copy_is_answered() {
         block: 1,
         permits: 1,
         waiting: None,
+        candidate: None,
         copies: Arc::clone(&copies),
     }));
     let answer = answer.unwrap();

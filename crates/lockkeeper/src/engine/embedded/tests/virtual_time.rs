@@ -22,6 +22,7 @@ async fn try_acquire(engine: &EmbeddedEngine, target: &Arc<Target>, owner: &Owne
         block: 1,
         permits: 1,
         waiting: None,
+        candidate: None,
         copies: Arc::new(Copies::new()),
     });
     let answer = engine.perform(Lane::Foreground, step, Duration::from_secs(1)).await;

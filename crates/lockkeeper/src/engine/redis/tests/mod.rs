@@ -199,6 +199,7 @@ fn asking(target: &Arc<Target>, owner: &Owner) -> Acquire {
         block: 1,
         permits: 1,
         waiting: None,
+        candidate: None,
         copies: Arc::new(Copies::new()),
     }
 }

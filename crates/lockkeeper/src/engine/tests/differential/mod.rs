@@ -19,7 +19,7 @@ use lockkeeper_testkit::RedisServer;
 use self::moves::Moves;
 use self::tally::Tally;
 use self::walk::{Disagreement, Walk};
-use crate::engine::{Action, Kind, Step, Target, Waiting};
+use crate::engine::{Action, Kind, Layout, Step, Target, Waiting};
 
 const STEPS: u64 = 100_000;
 
@@ -221,6 +221,19 @@ const PLANTED: &[(&str, Alteration)] = &[
     ("a renewal that forgets its last entry", |step| {
         if let Step::Renew(entries) = step {
             entries.pop();
+        }
+    }),
+    ("a candidate without its text", |step| {
+        if let Step::Acquire(acquire) = step {
+            acquire.candidate = None;
+        }
+    }),
+    ("an election that is a mutex", |step| {
+        if let Step::Acquire(acquire) = step
+            && acquire.target.kind == Kind::Election
+        {
+            let name = acquire.target.name.clone();
+            acquire.target = Arc::new(Target::new(Kind::Mutex(Layout::Redisson), name));
         }
     }),
     ("a renewal for anybody", |step| {

@@ -82,12 +82,13 @@ fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// What may meet under one name.
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind::Mutex(Layout::Redisson),
     Kind::Mutex(Layout::Plain),
     Kind::Spin,
     Kind::Fenced,
     Kind::Fair,
+    Kind::Election,
     Kind::Periodic(Layout::Redisson),
     Kind::Periodic(Layout::Plain),
 ];
@@ -215,16 +216,25 @@ impl Moves {
         self.owners[self.random.usize(0..self.owners.len())].clone()
     }
 
+    /// An owner text serves one object: where a mutex would find its own among the fields of an election, there is no election.
+    fn owner_for(&mut self, kind: Kind) -> Owner {
+        let owner = self.owner();
+        match kind {
+            Kind::Election => Owner::from_text(&format!("{}:leads", owner.as_str())),
+            Kind::Write => owner.writing(),
+            Kind::Permits => self.permits[self.random.usize(0..self.permits.len())].clone(),
+            _ => owner,
+        }
+    }
+
     /// A target and, two times in three, the owner who probably holds it.
     fn target_and_owner(&mut self) -> (Arc<Target>, Owner) {
         let (index, target) = self.target();
         let likely = self.granted.get(&index).filter(|_| self.random.u32(0..3) > 0).cloned();
         let owner = likely.unwrap_or_else(|| match target.kind {
-            Kind::Write => self.owner().writing(),
-            Kind::Permits => self.permits[self.random.usize(0..self.permits.len())].clone(),
             // No two kinds of holders have one text in one hash.
             Kind::Mutex(_) if self.is_rwlock(index) => Owner::from_text(&format!("{}0", self.owner().as_str())),
-            _ => self.owner(),
+            kind => self.owner_for(kind),
         });
         (target, owner)
     }
@@ -270,6 +280,7 @@ impl Moves {
                 block: 1,
                 permits: 1,
                 waiting: None,
+                candidate: None,
                 copies: Arc::new(Copies::new()),
             },
             from,
@@ -296,6 +307,10 @@ impl Moves {
                 waited: [0, 600, 1_000, 1_500][self.random.usize(0..4)],
                 grace: self.random.u64(1..=8_000),
             }),
+            candidate: self
+                .random
+                .bool()
+                .then(|| format!("node {}", self.random.u32(0..3)).into()),
             copies: Arc::new(Copies::new()),
         })
     }
@@ -471,7 +486,13 @@ impl Moves {
     /// Somebody else's lock, or something else altogether, or a plain lock of ours without its record.
     fn write_name(&mut self) -> Move {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        let value = match self.random.u32(0..9) {
+        let election = |term: &str| {
+            let leader = pair("somebody:17", "node\r\n9");
+            Foreign::Hash(vec![pair("mode", "election"), pair("term", term), leader])
+        };
+        let value = match self.random.u32(0..11) {
+            9 => election("17"),
+            10 => election("no number"),
             0 | 1 => Foreign::Text("a peer".to_owned()),
             2 => Foreign::Text(self.owner().as_str().to_owned()),
             3 => Foreign::Hash(vec![pair("a-java-service:17", "2")]),
