@@ -1,6 +1,9 @@
 //! Every object that Redisson has, held by Java and by Rust on one server.
 
+mod crashes;
+mod exclusion;
+mod fenced;
 mod load;
 mod mutex;
-mod mutex_crashes;
+mod spin;
 mod stage;
