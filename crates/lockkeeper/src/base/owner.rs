@@ -51,14 +51,15 @@ impl OwnerSource {
         }
     }
 
-    /// A new owner text; the number is 63 random bits of the system, since a counter would repeat in a clone.
+    /// A new owner text; the number is random bits of the system, since a counter would repeat in a clone.
     pub(crate) fn next(&self) -> Owner {
         let mut identity = self.identity.lock().unwrap_or_else(PoisonError::into_inner);
         let process = std::process::id();
         if identity.process != process {
             *identity = Identity::new(process);
         }
-        let number = u64::from_le_bytes(random_bytes()) >> 1;
+        // Of the 63 bits the highest is set: so each number has 19 digits, and in a line it shows whose waiter is a peer's.
+        let number = u64::from_le_bytes(random_bytes()) >> 1 | 1 << 62;
         Owner(format!("{}:{number}", identity.uuid).into())
     }
 }

@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use super::holding::blocking_hold_methods;
 use super::parking::block_on;
 use crate::base::token::Token;
 use crate::error::Error;
@@ -61,57 +62,12 @@ impl MutexGuard {
         }
     }
 
-    /// The name of the lock.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.guard.name()
-    }
+    blocking_hold_methods!();
 
     /// The fencing token of this turn.
     #[must_use]
     pub fn token(&self) -> Token {
         self.guard.token()
-    }
-
-    /// The text that marks the hold on the server; keep it out of logs.
-    #[must_use]
-    pub fn owner(&self) -> &str {
-        self.guard.owner()
-    }
-
-    /// How long the hold may still be believed.
-    #[must_use]
-    pub fn remaining(&self) -> Duration {
-        self.guard.remaining()
-    }
-
-    /// Held, doubtful or lost, without asking anybody.
-    #[must_use]
-    pub fn state(&self) -> HoldState {
-        self.guard.state()
-    }
-
-    /// A view of the hold for others, which does not keep it.
-    #[must_use]
-    pub fn handle(&self) -> HoldHandle {
-        self.guard.handle()
-    }
-
-    /// Lengthens the hold; see [`lockkeeper::MutexGuard::extend`](crate::MutexGuard::extend).
-    ///
-    /// # Errors
-    /// Those of the async form, and [`Error::BlockingInAsync`].
-    pub fn extend(&self, duration: Duration) -> Result<(), Error> {
-        block_on(self.guard.turn.core(), self.guard.extend(duration))?
-    }
-
-    /// Gives the lock up; see [`lockkeeper::MutexGuard::unlock`](crate::MutexGuard::unlock).
-    ///
-    /// # Errors
-    /// Those of the async form. Inside async code [`Error::BlockingInAsync`], and the lock is freed in the background.
-    pub fn unlock(self) -> Result<Unlocked, Error> {
-        let core = Arc::clone(self.guard.turn.core());
-        block_on(&core, self.guard.unlock())?
     }
 
     /// Makes the guard movable, and takes the hold out of this thread's re-entry: from now on this thread waits for it as

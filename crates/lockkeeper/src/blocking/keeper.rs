@@ -1,7 +1,9 @@
 use std::time::Duration;
 
+use super::latch::CountDownLatch;
 use super::mutex::Mutex;
 use super::parking::block_on;
+use super::periodic::Periodic;
 use crate::error::Error;
 use crate::keeper::{CloseReport, Inspection, KeeperBuilder};
 
@@ -44,9 +46,25 @@ impl Keeper {
         Mutex::new(self.inner.fenced_mutex(name))
     }
 
+    /// The fair lock of this name; see [`lockkeeper::Keeper::fair_mutex`](crate::Keeper::fair_mutex).
+    pub fn fair_mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(self.inner.fair_mutex(name))
+    }
+
     /// The spin lock of this name; see [`lockkeeper::Keeper::spin_mutex`](crate::Keeper::spin_mutex).
     pub fn spin_mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(self.inner.spin_mutex(name))
+    }
+
+    /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).
+    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
+        CountDownLatch::new(self.inner.latch(name))
+    }
+
+    /// The run of this name that is made at most once in a period; see
+    /// [`lockkeeper::Keeper::periodic`](crate::Keeper::periodic).
+    pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
+        Periodic::new(self.inner.periodic(name))
     }
 
     /// Asks the server what it knows of a name; see [`lockkeeper::Keeper::inspect`](crate::Keeper::inspect).

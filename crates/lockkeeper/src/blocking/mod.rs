@@ -16,11 +16,16 @@
 //! ```
 
 mod guard;
+mod holding;
 mod keeper;
+mod latch;
 mod mutex;
 mod parking;
+mod periodic;
 
 pub use guard::{MovableMutexGuard, MutexGuard};
 pub use keeper::Keeper;
+pub use latch::CountDownLatch;
 pub use mutex::Mutex;
 pub(crate) use parking::block_on;
+pub use periodic::{Periodic, PeriodicGuard};

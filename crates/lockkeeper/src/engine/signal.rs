@@ -14,6 +14,7 @@ pub(crate) struct Channel {
     name: Arc<str>,
     count: AtomicU64,
     last: AtomicI64,
+    messages: AtomicU64,
     live: AtomicBool,
     changed: Notify,
 }
@@ -27,6 +28,7 @@ impl Channel {
             name: Arc::clone(name),
             count: AtomicU64::new(0),
             last: AtomicI64::new(NO_NUMBER),
+            messages: AtomicU64::new(0),
             live: AtomicBool::new(false),
             changed: Notify::new(),
         }
@@ -57,9 +59,15 @@ impl Channel {
         Some(self.last.load(Ordering::Acquire)).filter(|message| *message != NO_NUMBER)
     }
 
+    /// How many messages came. Not every signal is one.
+    pub(crate) fn messages(&self) -> u64 {
+        self.messages.load(Ordering::Acquire)
+    }
+
     /// A message came.
     pub(crate) fn message(&self, message: Option<i64>) {
         self.last.store(message.unwrap_or(NO_NUMBER), Ordering::Release);
+        self.messages.fetch_add(1, Ordering::AcqRel);
         self.signal();
     }
 

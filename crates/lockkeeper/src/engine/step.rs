@@ -24,6 +24,10 @@ pub(crate) enum Kind {
     Spin,
     /// Redisson's hash, with the tokens on Redisson's own key.
     Fenced,
+    /// Redisson's hash, and a line of those who wait.
+    Fair,
+    /// A mutex for a run that is made once in a period: at its end the key may rest, held by nobody.
+    Periodic(Layout),
     /// Redisson's count-down latch: a number that is there only while it is above zero.
     Latch,
 }
@@ -35,13 +39,23 @@ impl Kind {
             Self::Mutex(_) => "mutex",
             Self::Spin => "spin mutex",
             Self::Fenced => "fenced mutex",
+            Self::Fair => "fair mutex",
+            Self::Periodic(_) => "mutex",
             Self::Latch => "latch",
         }
     }
 
     /// Whether peers may free it without a signal that we could hear, so that waiting also polls.
     pub(crate) const fn is_silent(self) -> bool {
-        matches!(self, Self::Mutex(Layout::Plain))
+        matches!(self.layout(), Layout::Plain)
+    }
+
+    /// How its key is laid out: every kind but the plain mutex has what Redisson has, or what is only ours.
+    pub(crate) const fn layout(self) -> Layout {
+        match self {
+            Self::Mutex(layout) | Self::Periodic(layout) => layout,
+            _ => Layout::Redisson,
+        }
     }
 
     /// Whether callers of one process share a queue, in which one hold may serve several of them; else each has a hold of
@@ -53,15 +67,16 @@ impl Kind {
     /// Whether callers of one process that cannot have it at once stand in one line, of which only the head asks.
     pub(crate) const fn is_lined_up(self) -> bool {
         match self {
-            Self::Mutex(_) | Self::Spin | Self::Fenced => true,
-            Self::Latch => false,
+            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) => true,
+            Self::Fair | Self::Latch => false,
         }
     }
 
     /// Whether a waiter has a place on the server, which is to be given up when it goes away.
     pub(crate) const fn keeps_places(self) -> bool {
         match self {
-            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Latch => false,
+            Self::Fair => true,
+            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) | Self::Latch => false,
         }
     }
 
@@ -94,8 +109,12 @@ impl Target {
     pub(crate) fn new(kind: impl Into<Kind>, name: Name) -> Self {
         let kind = kind.into();
         let channel = match kind {
-            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced => name.prefixed("redisson_lock__channel"),
-            Kind::Mutex(Layout::Plain) => name.prefixed("lockkeeper_channel"),
+            Kind::Mutex(Layout::Redisson)
+            | Kind::Spin
+            | Kind::Fenced
+            | Kind::Fair
+            | Kind::Periodic(Layout::Redisson) => name.prefixed("redisson_lock__channel"),
+            Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => name.prefixed("lockkeeper_channel"),
             // Redisson adds braces whatever the name has.
             Kind::Latch => format!("redisson_countdownlatch__channel__{{{}}}", name.as_str()),
         };
@@ -113,9 +132,32 @@ impl Target {
         format!("{}:{}", self.name.prefixed("lockkeeper_answer"), mark.as_str())
     }
 
+    /// What we know of a latch beside its count: how it last ended, and when.
+    pub(crate) fn latch_record_key(&self) -> String {
+        self.name.prefixed("lockkeeper_latch")
+    }
+
     /// The channel on which this owner waits.
-    pub(crate) fn channel_of(&self, _owner: &Owner) -> Arc<str> {
-        Arc::clone(&self.channel)
+    pub(crate) fn channel_of(&self, owner: &Owner) -> Arc<str> {
+        match self.kind {
+            Kind::Fair => self.channel_of_text(owner.as_str()),
+            _ => Arc::clone(&self.channel),
+        }
+    }
+
+    /// The channel of one waiter in the line of a fair mutex.
+    pub(crate) fn channel_of_text(&self, waiter: &str) -> Arc<str> {
+        format!("{}:{waiter}", self.channel).into()
+    }
+
+    /// The line of a fair mutex, head first.
+    pub(crate) fn queue_key(&self) -> String {
+        self.name.prefixed("redisson_lock_queue")
+    }
+
+    /// When each waiter of a fair mutex counts as dead, in milliseconds of the server's time.
+    pub(crate) fn timeout_key(&self) -> String {
+        self.name.prefixed("redisson_lock_timeout")
     }
 }
 
@@ -128,6 +170,12 @@ pub(crate) enum Step {
     Renew(Vec<Renew>),
     /// Free the object if this owner holds it, and take it out of any line in which it waits.
     Release { target: Arc<Target>, owner: Owner },
+    /// End this owner's hold, but keep the name taken, by nobody, until its rest is over.
+    Rest {
+        target: Arc<Target>,
+        owner: Owner,
+        rest: Rest,
+    },
     /// Free the object whoever holds it.
     ForceRelease { target: Arc<Target> },
     /// Something else that this kind of object can do.
@@ -156,6 +204,29 @@ pub(crate) struct Waiting {
     pub(crate) waited: u64,
     /// How long a place in line is kept for a caller that is not heard of, in milliseconds.
     pub(crate) grace: u64,
+}
+
+/// Until when a name stays taken after its hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rest {
+    /// In milliseconds of the server's time.
+    pub(crate) until: u64,
+    /// No longer than this from the end of the hold, in milliseconds: more than that is a clock that stepped back.
+    pub(crate) longest: u64,
+}
+
+/// The mark of a name that rests, before the text of its last owner: no step of that owner finds itself there any more,
+/// but for a repeat of the one that laid it to rest.
+const RESTING: &str = "lockkeeper_resting:";
+
+/// The text in the place of an owner's while its name rests.
+pub(crate) fn resting_mark(owner: &Owner) -> String {
+    format!("{RESTING}{}", owner.as_str())
+}
+
+/// Whether the text of a holder is that of a name at rest.
+pub(crate) fn is_resting_mark(text: &str) -> bool {
+    text.starts_with(RESTING)
 }
 
 #[derive(Clone, Debug)]
@@ -189,6 +260,9 @@ pub(crate) enum Action {
     CountDown,
     /// Tell the count of a latch.
     Count,
+    /// The same for who waits, and knows that it was closed at a server time of `since` microseconds (0 if it knows nothing):
+    /// answers the count, or [`LATCH_OPENED`] and the like if it has ended since then.
+    AwaitLatch { since: u64 },
     /// Remove a latch whatever its count; answers 1 if there was one, else 0.
     RemoveLatch,
 }
@@ -196,9 +270,24 @@ pub(crate) enum Action {
 impl Action {
     /// Whether it changes something, so that its answer is kept for a repeat.
     pub(crate) const fn is_change(self) -> bool {
-        !matches!(self, Self::Count)
+        !matches!(self, Self::Count | Self::AwaitLatch { .. })
     }
 }
+
+/// What who waits for a latch is told beside its count: it was opened.
+pub(crate) const LATCH_OPENED: i64 = 0;
+
+/// It was removed.
+pub(crate) const LATCH_REMOVED: i64 = -1;
+
+/// It is gone, and no step of ours ended it.
+pub(crate) const LATCH_GONE: i64 = -2;
+
+/// How long it is remembered that we made a latch, in milliseconds, from when its count was set.
+pub(crate) const LATCH_RECORD_LIFE: u64 = 24 * 60 * 60 * 1000;
+
+/// How long it is remembered how a latch ended, in milliseconds: longer than a waiter goes without looking.
+pub(crate) const LATCH_END_LIFE: u64 = 10 * 60 * 1000;
 
 /// How long the answer to an operation is kept, in milliseconds: longer than any copy of it may come late.
 pub(crate) const ANSWER_LIFE: u64 = 60_000;
@@ -261,6 +350,8 @@ pub(crate) enum Renewed {
 pub(crate) enum Released {
     /// Freed; so many subscribers heard of it.
     Freed { receivers: u64 },
+    /// It rests, for so many more milliseconds; nobody was told.
+    Resting { time_left: Option<u64> },
     /// This owner does not hold it.
     NotThere,
 }
@@ -272,8 +363,20 @@ pub(crate) struct Inspection {
     pub(crate) kind: String,
     pub(crate) layout: Option<Layout>,
     pub(crate) holders: Vec<Holder>,
+    /// How many milliseconds the name still rests, if nobody holds it and it does.
+    pub(crate) resting: Option<u64>,
+    /// Who waits in a line on the server, head first.
+    pub(crate) waiting: Vec<InLine>,
     /// The last token granted, if any is on record.
     pub(crate) token: Option<u64>,
+}
+
+/// One waiter in a line on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InLine {
+    pub(crate) owner: String,
+    /// Milliseconds until it counts as dead unless it is heard of; `None` if that is not on record.
+    pub(crate) time_left: Option<u64>,
 }
 
 /// One holder of an object.

@@ -27,8 +27,8 @@ pub enum Error {
         time_left: Option<Duration>,
     },
 
-    /// The time to wait ended while somebody else held it.
-    #[error("\"{name}\" was still held by another owner after waiting {waited:?}")]
+    /// The time to wait ended while somebody else held it, while there were not enough permits, or while a latch was closed.
+    #[error("\"{name}\" was not to be had within {waited:?}")]
     TimedOut {
         /// The name, control characters escaped.
         name: String,

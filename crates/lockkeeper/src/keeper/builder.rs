@@ -64,11 +64,12 @@ impl KeeperBuilder {
     }
 
     /// The longest time and the most hand-overs for which this process may keep a lock among its own callers before it
-    /// gives other processes their chance; by default 1.5 ms and 4000. More is faster on a hot name, and less fair.
-    pub const fn turn_budget(mut self, time: Duration, hand_overs: u32) -> Self {
+    /// gives other processes their chance; by default 1.5 ms and 4000. More is faster on a hot name, and less fair. The time is
+    /// a second at most: a longer one would only keep others out.
+    pub fn turn_budget(mut self, time: Duration, hand_overs: u32) -> Self {
         self.settings.turn = TurnBudget {
             count: hand_overs,
-            time,
+            time: time.min(Duration::from_secs(1)),
         };
         self
     }
@@ -90,6 +91,17 @@ impl KeeperBuilder {
     /// does not, a waiter looks every second.
     pub const fn recheck(mut self, longest: Duration) -> Self {
         self.settings.recheck = longest;
+        self
+    }
+
+    /// How long a [fair mutex](crate::Keeper::fair_mutex) keeps the place of a waiter that is not heard of; by default 5 seconds,
+    /// and at least 2. A waiter that died holds up those behind it for no longer than this.
+    pub const fn fair_grace(mut self, grace: Duration) -> Self {
+        self.settings.fair_grace = if grace.as_secs() < 2 {
+            Duration::from_secs(2)
+        } else {
+            grace
+        };
         self
     }
 

@@ -14,12 +14,17 @@ use std::sync::Arc;
 pub struct Inspection {
     /// The name that was asked for.
     pub name: String,
-    /// What it is: `mutex` for a lock of either layout, else a word for what the key holds; `None` if there is no such key.
+    /// What it is: `mutex` for a lock of either layout, `fair` for one with a line beside it, else a word for what the key
+    /// holds; `None` if there is no such key. A fair mutex for which nobody waits cannot be told from a plain one.
     pub kind: Option<String>,
     /// The layout of a lock.
     pub layout: Option<Layout>,
     /// Who holds it.
     pub holders: Vec<Holder>,
+    /// How long a name that nobody holds still stays taken; see [`Periodic`](crate::Periodic).
+    pub resting: Option<Duration>,
+    /// Who waits in a line on the server, head first: of a fair mutex. Of other kinds the server knows no waiters.
+    pub waiting: Vec<InLine>,
     /// The last fencing token on record.
     pub token: Option<Token>,
 }
@@ -36,6 +41,16 @@ pub struct Holder {
     pub time_left: Option<Duration>,
 }
 
+/// One that waits in a line on the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InLine {
+    /// The text that marks the waiter, and will mark its hold: keep it out of logs.
+    pub owner: String,
+    /// When it counts as dead unless it is heard of; `None` if that is not on record.
+    pub time_left: Option<Duration>,
+}
+
 impl Inspection {
     /// Whether anybody holds it.
     #[must_use]
@@ -49,11 +64,17 @@ impl Inspection {
             holds: holder.holds,
             time_left: holder.time_left.map(Duration::from_millis),
         };
+        let waiter = |waiter: engine::InLine| InLine {
+            owner: waiter.owner,
+            time_left: waiter.time_left.map(Duration::from_millis),
+        };
         Self {
             name: name.as_str().to_owned(),
             kind: Some(found.kind).filter(|kind| !kind.is_empty()),
             layout: found.layout,
             holders: found.holders.into_iter().map(holder).collect(),
+            resting: found.resting.map(Duration::from_millis),
+            waiting: found.waiting.into_iter().map(waiter).collect(),
             token: found.token.map(Token::new),
         }
     }

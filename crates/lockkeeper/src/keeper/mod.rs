@@ -6,13 +6,15 @@ use std::sync::Arc;
 
 pub use builder::KeeperBuilder;
 pub use closing::CloseReport;
-pub use inspection::{Holder, Inspection};
+pub use inspection::{Holder, InLine, Inspection};
 
 use crate::engine::embedded::EmbeddedEngine;
 use crate::engine::redis::optimistic::Updates;
 use crate::engine::{Kind, Layout};
 use crate::error::Error;
+use crate::object::latch::CountDownLatch;
 use crate::object::mutex::Mutex;
+use crate::object::periodic::Periodic;
 use crate::object::scope::Scope;
 use crate::service::core::{Core, Settings};
 use crate::service::executor::Executor;
@@ -137,6 +139,24 @@ impl Keeper {
         Mutex::new(&self.core, Kind::Fenced, name.as_ref())
     }
 
+    /// The lock of this name that serves callers of all processes in the order in which they came, Java's fair lock included.
+    ///
+    /// A waiter keeps its place however long it waits. One that died, or whose process stands still, holds up the others for
+    /// one grace ([`KeeperBuilder::fair_grace`]), not for more. [`Mutex::try_lock`] overtakes nobody. Each unlock asks the
+    /// server: a hold never passes from one local caller to the next.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let counter = keeper.fair_mutex("counter:3");
+    /// let guard = counter.lock().await?;
+    /// guard.unlock().await?;
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn fair_mutex(&self, name: impl AsRef<str>) -> Mutex {
+        Mutex::new(&self.core, Kind::Fair, name.as_ref())
+    }
+
     /// The lock of this name that is waited for by asking again, with pauses that grow from 1 ms to 128 ms, a little of them at
     /// random, and without any message. [`Mutex::polling`] sets other pauses.
     ///
@@ -152,6 +172,36 @@ impl Keeper {
     /// ```
     pub fn spin_mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(&self.core, Kind::Spin, name.as_ref())
+    }
+
+    /// The count-down latch of this name, for any number of waiters.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let latch = keeper.latch("started");
+    /// assert!(latch.try_set_count(3).await?);
+    /// assert_eq!(latch.count_down().await?, 2);
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
+        CountDownLatch::new(&self.core, name.as_ref())
+    }
+
+    /// The run of this name that is made at most once in a period, however many processes try: a scheduled job of a fleet.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::time::Duration;
+    ///
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let nightly = keeper.periodic("nightly-report").at_least(Duration::from_secs(20 * 3600));
+    /// assert!(nightly.run(|_| async { "written" }).await?.is_some());
+    /// assert!(nightly.run(|_| async { "twice" }).await?.is_none());
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
+        Periodic::new(&self.core, name.as_ref())
     }
 
     /// Runs `work` as one logical caller: what it locks by the [`Scope`] it is given, it may lock again.

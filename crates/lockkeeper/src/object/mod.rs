@@ -2,6 +2,8 @@
 
 pub(crate) mod hold_handle;
 pub(crate) mod holding;
+pub(crate) mod latch;
 pub(crate) mod mutex;
 pub(crate) mod options;
+pub(crate) mod periodic;
 pub(crate) mod scope;

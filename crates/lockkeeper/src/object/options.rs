@@ -41,21 +41,12 @@ impl Options {
     }
 }
 
-/// The settings that every handle of an object that is held has; it needs a field `options`.
-macro_rules! hold_options {
+/// The settings of a lease; what has them needs a field `options`.
+macro_rules! lease_options {
     () => {
         /// Sets the lease; by default 30 seconds, renewed every ten.
         pub const fn lease(mut self, lease: Lease) -> Self {
             self.options.lease = lease;
-            self
-        }
-
-        /// Sets how long a call that waits may take; by default for ever. Zero means exactly one full attempt.
-        ///
-        /// The time covers everything, a frozen or dead server included: the call ends on time, with an error that tells
-        /// *held by somebody else* from *unreachable*.
-        pub const fn wait(mut self, wait: Duration) -> Self {
-            self.options.wait = Some(wait);
             self
         }
 
@@ -70,6 +61,23 @@ macro_rules! hold_options {
         /// no limit.
         pub const fn longest_hold(mut self, longest: Duration) -> Self {
             self.options.longest_hold = Some(longest);
+            self
+        }
+    };
+}
+pub(crate) use lease_options;
+
+/// The settings that every handle of an object that is held has; it needs a field `options`.
+macro_rules! hold_options {
+    () => {
+        $crate::object::options::lease_options!();
+
+        /// Sets how long a call that waits may take; by default for ever. Zero means exactly one full attempt.
+        ///
+        /// The time covers everything, a frozen or dead server included: the call ends on time, with an error that tells
+        /// *held by somebody else* from *unreachable*.
+        pub const fn wait(mut self, wait: Duration) -> Self {
+            self.options.wait = Some(wait);
             self
         }
 

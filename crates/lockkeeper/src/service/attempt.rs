@@ -95,11 +95,11 @@ impl Attempt {
                 Ok(Answer {
                     reply: Reply::Acquired(acquired),
                     sent,
-                    ..
+                    server_time,
                 }) => {
                     return match acquired {
                         Acquired::Granted { first_token, block } => {
-                            Outcome::Granted(self.grant(sent, first_token, block))
+                            Outcome::Granted(self.grant(sent, server_time, first_token, block))
                         }
                         Acquired::Busy(busy) => Outcome::Busy(busy),
                     };
@@ -122,7 +122,7 @@ impl Attempt {
         }
     }
 
-    fn grant(&self, sent: Moment, first_token: u64, block: u32) -> Grant {
+    fn grant(&self, sent: Moment, server_time: u64, first_token: u64, block: u32) -> Grant {
         Grant {
             target: Arc::clone(&self.target),
             owner: self.owner.clone(),
@@ -134,6 +134,11 @@ impl Attempt {
             block,
             // Which copy was granted cannot be told: the oldest is the safe one.
             granted: self.copies.first_sent().unwrap_or(sent),
+            // The answer may be that to a repeat; the token is the grant's own, but may be ahead of the time.
+            server_time: match first_token {
+                0 => server_time,
+                token => token.min(server_time),
+            },
             longest: self.longest,
         }
     }
@@ -154,6 +159,7 @@ impl Attempt {
             target: Arc::clone(&self.target),
             owner: self.owner.clone(),
             copies: Arc::clone(&self.copies),
+            rest: None,
             lease_over: lease_over(core, self.asked),
         }
     }

@@ -10,7 +10,7 @@ use super::hold::Hold;
 use super::waiting::{Backoff, sleep_until};
 use crate::base::clock::Moment;
 use crate::base::owner::Owner;
-use crate::engine::{Answer, Cause, Copies, Lane, Released, Reply, Step, StepError, Target};
+use crate::engine::{Answer, Cause, Copies, Lane, Released, Reply, Rest, Step, StepError, Target};
 use crate::error::Refusal;
 
 /// How many clean-ups are under way, and a way to wait until none is.
@@ -70,6 +70,8 @@ pub(crate) struct Closing {
     pub(crate) target: Arc<Target>,
     pub(crate) owner: Owner,
     pub(crate) copies: Arc<Copies>,
+    /// Until when the name stays taken afterwards, if it does.
+    pub(crate) rest: Option<Rest>,
     /// When the key is over even if no release ever arrives.
     pub(crate) lease_over: Moment,
 }
@@ -79,10 +81,22 @@ pub(crate) struct Closing {
 pub(crate) enum Closed {
     /// A release freed the lock; so many subscribers were told.
     Freed { receivers: u64 },
+    /// The name rests, held by nobody.
+    Resting,
     /// The server has no such hold.
     NotThere,
     /// The server could not be asked before the lease was over.
     LeaseOver,
+}
+
+impl From<Released> for Closed {
+    fn from(released: Released) -> Self {
+        match released {
+            Released::Freed { receivers } => Self::Freed { receivers },
+            Released::Resting { .. } => Self::Resting,
+            Released::NotThere => Self::NotThere,
+        }
+    }
 }
 
 impl Closing {
@@ -92,7 +106,17 @@ impl Closing {
             target: Arc::clone(&hold.target),
             owner: hold.owner.clone(),
             copies: Arc::clone(&hold.copies),
+            rest: hold.rest(),
             lease_over: lease_over(core, hold.longest_lease(0)),
+        }
+    }
+
+    /// The step that ends the hold.
+    pub(crate) fn step(&self) -> Step {
+        let (target, owner) = (Arc::clone(&self.target), self.owner.clone());
+        match self.rest {
+            Some(rest) => Step::Rest { target, owner, rest },
+            None => Step::Release { target, owner },
         }
     }
 
@@ -103,13 +127,9 @@ impl Closing {
         let mut first = Some(first);
         let mut freed = None;
         let outcome = loop {
-            let step = Step::Release {
-                target: Arc::clone(&self.target),
-                owner: self.owner.clone(),
-            };
             let answer = core
                 .engine
-                .perform(Lane::Background, step, core.settings.response_limit)
+                .perform(Lane::Background, self.step(), core.settings.response_limit)
                 .await;
             let pause = match answer {
                 Ok(Answer {
@@ -117,10 +137,7 @@ impl Closing {
                     server_time,
                     ..
                 }) => {
-                    let closed = match released {
-                        Released::Freed { receivers } => Closed::Freed { receivers },
-                        Released::NotThere => Closed::NotThere,
-                    };
+                    let closed = Closed::from(released);
                     if closed != Closed::NotThere {
                         freed = Some(closed);
                     }

@@ -2,6 +2,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::sync::Notify;
+
 use super::cleanup::Pending;
 use super::executor::Executor;
 use super::gate::Gate;
@@ -31,6 +33,8 @@ pub(crate) struct Core {
     pub(super) queues: Register<LocalQueue>,
     pub(super) gates: Register<Gate>,
     closed: AtomicBool,
+    /// Told when the keeper closes.
+    closing: Notify,
     /// The embedded engine, if it is one: others may share it.
     pub(crate) embedded: Option<Arc<EmbeddedEngine>>,
     /// What Redis offers beside locks, if the engine is on it.
@@ -113,6 +117,7 @@ impl Core {
             queues: Register::default(),
             gates: Register::default(),
             closed: AtomicBool::new(false),
+            closing: Notify::new(),
             embedded: None,
             optimistic: None,
             engine,
@@ -139,6 +144,16 @@ impl Core {
 
     pub(crate) fn mark_closed(&self) {
         self.closed.store(true, Ordering::Release);
+        self.closing.notify_waiters();
+    }
+
+    /// Ends when the keeper closes.
+    pub(crate) async fn closes(&self) {
+        let mut told = std::pin::pin!(self.closing.notified());
+        told.as_mut().enable();
+        if self.check_open().is_ok() {
+            told.await;
+        }
     }
 
     /// The one queue of a name in this process. It lives as long as somebody uses it.

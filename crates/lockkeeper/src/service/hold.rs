@@ -1,13 +1,13 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::base::clock::Moment;
-use crate::base::lease::Terms;
+use crate::base::lease::{Terms, whole_milliseconds};
 use crate::base::owner::Owner;
-use crate::engine::{Copies, Target};
+use crate::engine::{Copies, Rest, Target};
 use crate::error::LossReason;
 use crate::service::meters::Meters;
 
@@ -38,6 +38,8 @@ pub(crate) struct Grant {
     pub(crate) block: u32,
     /// When the oldest copy of the request left.
     pub(crate) granted: Moment,
+    /// The server's time in microseconds at the grant; at times a little later, never earlier.
+    pub(crate) server_time: u64,
     pub(crate) longest: Option<Duration>,
 }
 
@@ -54,6 +56,10 @@ pub(crate) struct Hold {
     pub(crate) block: u32,
     /// When the request that was granted left.
     pub(crate) granted: Moment,
+    /// The server's time in microseconds when it was granted.
+    pub(crate) server_time: u64,
+    /// Until when the name stays taken after the hold, however that ends; set when a run begins.
+    rest: OnceLock<Rest>,
     /// When the time of the local turns began. A slow line must not use it up before the first turn; a fixed lease counts
     /// from the request, so that each of its turns has all of it.
     pub(crate) turns_from: Moment,
@@ -90,6 +96,8 @@ impl Hold {
             first_token: grant.first_token,
             block: grant.block,
             granted,
+            server_time: grant.server_time,
+            rest: OnceLock::new(),
             turns_from: if terms.lease.is_renewed() { now } else { granted },
             longest_until,
             process: std::process::id(),
@@ -223,6 +231,18 @@ impl Hold {
 
     pub(crate) fn is_claimed(&self) -> bool {
         self.claimed.load(Ordering::Acquire)
+    }
+
+    /// From now on, when the hold ends its name stays taken until so long after the grant.
+    pub(crate) fn rest_for(&self, span: Duration) {
+        let longest = whole_milliseconds(span);
+        let until = self.server_time.div_ceil(1_000).saturating_add(longest);
+        // Only the first word counts, and there is only one.
+        let _ = self.rest.set(Rest { until, longest });
+    }
+
+    pub(crate) fn rest(&self) -> Option<Rest> {
+        self.rest.get().copied()
     }
 
     /// Told when the hold ends or its deadline moves.

@@ -17,3 +17,4 @@ pub(crate) mod request;
 pub(crate) mod turn;
 pub(crate) mod waiter;
 pub(crate) mod waiting;
+pub(crate) mod watch;

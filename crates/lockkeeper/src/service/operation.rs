@@ -14,18 +14,28 @@ use crate::error::{Effect, Error};
 /// It takes no longer than the keeper puts up with an unreachable server. Dropping the future leaves it open whether the
 /// operation was done.
 pub(crate) async fn operate(
-    core: &Arc<Core>,
+    core: &Core,
     target: &Arc<Target>,
     action: Action,
     doing: &'static str,
 ) -> Result<Outcome, Error> {
+    operate_within(core, target, action, doing, core.settings.unreachable_after)
+        .await
+        .map(|(outcome, _)| outcome)
+}
+
+/// As [`operate`], within `limit`; tells the server's time in microseconds too.
+pub(crate) async fn operate_within(
+    core: &Core,
+    target: &Arc<Target>,
+    action: Action,
+    doing: &'static str,
+    limit: Duration,
+) -> Result<(Outcome, u64), Error> {
     core.check_open()?;
     core.engine.settle();
     // No longer than half the life of a kept answer: a repeat must find it.
-    let patience = core
-        .settings
-        .unreachable_after
-        .min(Duration::from_millis(ANSWER_LIFE / 2));
+    let patience = limit.min(Duration::from_millis(ANSWER_LIFE / 2));
     let until = core.clock_now().plus(patience);
     let operation = Operation {
         target: Arc::clone(target),
@@ -42,8 +52,9 @@ pub(crate) async fn operate(
         let mut error = match core.engine.perform(Lane::Foreground, step, limit).await {
             Ok(Answer {
                 reply: Reply::Operated(outcome),
+                server_time,
                 ..
-            }) => return Ok(outcome),
+            }) => return Ok((outcome, server_time)),
             Ok(answer) => StepError::possible(Cause::Unreachable(format!("an answer of another kind: {answer:?}"))),
             Err(error) => error,
         };

@@ -6,7 +6,7 @@ use super::core::Core;
 use super::hold::{Hold, HoldState};
 use super::waiting::until;
 use crate::base::clock::Moment;
-use crate::engine::{Answer, Lane, Released, Reply, Step};
+use crate::engine::{Answer, Lane, Reply};
 use crate::error::{Error, LossReason};
 
 /// What became of the lock when a guard gave it up.
@@ -17,6 +17,8 @@ pub enum Unlocked {
     Freed,
     /// It passed to the next caller in this process without being freed.
     PassedOn,
+    /// Its work is over, and nobody holds it, but it stays taken until its [least time](crate::Periodic::at_least) is over.
+    Resting,
     /// Another guard of the same hold (re-entry) still has it.
     StillHeld,
 }
@@ -53,10 +55,7 @@ impl<'a, F: Fn(Closed) + Clone + Send + 'static> Releasing<'a, F> {
         // No longer than the hold has left: after that nobody is kept out any more.
         let over = self.hold.deadline();
         let limit = over.since(core.clock_now()).min(core.settings.response_limit);
-        let step = Step::Release {
-            target: Arc::clone(&self.hold.target),
-            owner: self.hold.owner.clone(),
-        };
+        let step = Closing::of(core, self.hold).step();
         let answer = core.engine.perform(Lane::Foreground, step, limit).await;
         match answer {
             Ok(Answer {
@@ -64,20 +63,18 @@ impl<'a, F: Fn(Closed) + Clone + Send + 'static> Releasing<'a, F> {
                 server_time,
                 ..
             }) => {
-                let closed = match released {
-                    Released::Freed { receivers } => Closed::Freed { receivers },
-                    Released::NotThere => Closed::NotThere,
-                };
+                let closed = Closed::from(released);
                 self.done = true;
                 (self.told)(closed);
                 if server_time <= self.hold.copies.open_until() {
                     // An unanswered copy of the acquire may still arrive, and would take the lock for nobody.
                     close(core, Closing::of(core, self.hold), |_| {});
                 }
-                if closed == Closed::NotThere {
-                    return Err(Error::NotHeld);
+                match closed {
+                    Closed::Resting => Ok(Unlocked::Resting),
+                    Closed::NotThere => Err(Error::NotHeld),
+                    _ => Ok(Unlocked::Freed),
                 }
-                Ok(Unlocked::Freed)
             }
             Ok(_) => {
                 self.finish_in_background(over, "an answer of another kind".to_owned())
@@ -106,6 +103,7 @@ impl<'a, F: Fn(Closed) + Clone + Send + 'static> Releasing<'a, F> {
         tokio::select! {
             first = heard => match first {
                 Ok(Closed::Freed { .. }) => Ok(Unlocked::Freed),
+                Ok(Closed::Resting) => Ok(Unlocked::Resting),
                 _ => Err(Error::OutcomeUnknown { detail }),
             },
             () = &mut timer => Err(Error::OutcomeUnknown { detail }),

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod conformance;
+mod fairness;
 mod faults;
 mod lives;
 mod observing;

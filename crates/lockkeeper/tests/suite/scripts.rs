@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 
 use lockkeeper_testkit::proxy::Request;
 
-/// The hashes of one step's scripts, one a layout.
-type Hashes = LazyLock<[String; 2]>;
+/// The hashes of one step's scripts, one a layout or kind.
+type Hashes = LazyLock<Vec<String>>;
 
 macro_rules! script {
     ($name:literal) => {
@@ -13,18 +13,42 @@ macro_rules! script {
     };
 }
 
-macro_rules! hashes {
-    ($mutex:expr, $plain:expr) => {
-        LazyLock::new(|| [$mutex, $plain].map(|source| redis::Script::new(source).get_hash().to_owned()))
-    };
+/// The hash of a script with its shared parts: openings stand between its header and its body, the rest behind it.
+fn hash(source: &str, openings: &[&str], rest: &str) -> String {
+    let header: usize = source
+        .split_inclusive('\n')
+        .take_while(|line| line.starts_with("--"))
+        .map(str::len)
+        .sum();
+    let (header, body) = source.split_at(header);
+    let whole = [header, &openings.concat(), body, rest].concat();
+    redis::Script::new(&whole).get_hash().to_owned()
 }
 
-static ACQUIRE: Hashes = hashes!(
-    concat!(script!("mutex/acquire"), script!("shared/grant")),
-    concat!(script!("plain/acquire"), script!("shared/grant"))
-);
-static RENEW: Hashes = hashes!(script!("mutex/renew"), script!("plain/renew"));
-static RELEASE: Hashes = hashes!(script!("mutex/release"), script!("plain/release"));
+const OPENING: &str = script!("shared/opening");
+const LINE: &str = script!("shared/line");
+const GRANT: &str = script!("shared/grant");
+
+static ACQUIRE: Hashes = LazyLock::new(|| {
+    vec![
+        hash(script!("mutex/acquire"), &[], GRANT),
+        hash(script!("plain/acquire"), &[], GRANT),
+        hash(script!("fair/acquire"), &[LINE], GRANT),
+    ]
+});
+static RENEW: Hashes = LazyLock::new(|| {
+    vec![
+        hash(script!("mutex/renew"), &[], ""),
+        hash(script!("plain/renew"), &[], ""),
+    ]
+});
+static RELEASE: Hashes = LazyLock::new(|| {
+    vec![
+        hash(script!("mutex/release"), &[], ""),
+        hash(script!("plain/release"), &[], ""),
+        hash(script!("fair/release"), &[OPENING, LINE], ""),
+    ]
+});
 
 fn calls(request: &Request, hashes: &Hashes) -> bool {
     request.command == "EVALSHA" && hashes.iter().any(|hash| request.argument(0) == hash.as_str())

@@ -3,21 +3,25 @@
 use std::collections::BTreeMap;
 
 use super::keyspace::{Keyspace, Now, Value};
-use super::{mutex, token};
+use super::{fair, mutex, token};
 use crate::base::name::Name;
-use crate::engine::{Holder, Inspection, Layout, Target};
+use crate::engine::{Holder, Inspection, Layout, Target, is_resting_mark};
 
 pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspection {
     let target = Target::new(Layout::default(), name.clone());
     let token = token::last_known(keyspace, now, &target);
+    let waiting = fair::line(keyspace, now, &target);
+    let fair_or = |kind: &'static str| if waiting.is_empty() { kind } else { "fair" };
     let Some(entry) = keyspace.get(name.as_str(), now) else {
         return Inspection {
+            kind: fair_or("").to_owned(),
+            waiting,
             token,
             ..Inspection::default()
         };
     };
     let time_left = entry.time_left(now);
-    let (kind, layout, holders) = match &entry.value {
+    let (kind, layout, mut holders) = match &entry.value {
         Value::Text(text) if entry.expiry.is_none() && is_number(text) => ("counter", None, Vec::new()),
         Value::Text(owner) => {
             let holder = Holder {
@@ -34,10 +38,18 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         },
         other => (mutex::kind(other), None, Vec::new()),
     };
+    let all = holders.len();
+    holders.retain(|holder| !is_resting_mark(&holder.owner));
     Inspection {
-        kind: kind.to_owned(),
+        // Beside a line it is a fair one; without anybody in line it cannot be told from a plain one.
+        kind: match kind {
+            "mutex" => fair_or(kind).to_owned(),
+            _ => kind.to_owned(),
+        },
         layout,
+        resting: time_left.filter(|_| holders.len() < all),
         holders,
+        waiting,
         token,
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use super::token::TokenRecord;
@@ -17,9 +17,10 @@ pub(super) struct Now {
 pub(super) enum Value {
     Text(String),
     Hash(BTreeMap<String, String>),
-    /// No step makes one; tests put it where some other program might.
-    #[cfg(test)]
-    List(Vec<String>),
+    /// Never empty.
+    List(VecDeque<String>),
+    /// Members with numbers, as Redis' sorted sets have. Never empty.
+    Scores(BTreeMap<String, i64>),
     /// Our own record of the last token; only ever behind a token key.
     Token(TokenRecord),
 }

@@ -6,11 +6,13 @@
 
 mod answer;
 mod clock;
+mod fair;
 mod inspect;
 mod keyspace;
 mod latch;
 mod mutex;
 mod post;
+mod rest;
 mod timeline;
 mod token;
 
@@ -156,7 +158,10 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
         Step::Acquire(acquire) => {
             note_copy(&acquire.copies, now.at);
             Reply::Acquired(match acquire.target.kind {
-                Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::acquire(keyspace, now, &acquire)?,
+                Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Periodic(_) => {
+                    mutex::acquire(keyspace, now, &acquire)?
+                }
+                Kind::Fair => fair::acquire(keyspace, now, &acquire, post)?,
                 Kind::Latch => return Err(not_held(&acquire.target)),
             })
         }
@@ -164,18 +169,27 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             let mut renew = |entry: &Renew| {
                 note_copy(&entry.copies, now.at);
                 Ok(match entry.target.kind {
-                    Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::renew(keyspace, now, entry),
+                    Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Fair | Kind::Periodic(_) => {
+                        mutex::renew(keyspace, now, entry)
+                    }
                     Kind::Latch => return Err(not_held(&entry.target)),
                 })
             };
             Reply::Renewed(entries.iter().map(&mut renew).collect())
         }
         Step::Release { target, owner } => Reply::Released(match target.kind {
-            Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::release(keyspace, now, &target, &owner, post)?,
+            Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Periodic(_) => {
+                mutex::release(keyspace, now, &target, &owner, post)?
+            }
+            Kind::Fair => fair::release(keyspace, now, &target, &owner, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
+        Step::Rest { target, owner, rest } => Reply::Released(rest::rest(keyspace, now, &target, &owner, rest, post)?),
         Step::ForceRelease { target } => Reply::ForceReleased(match target.kind {
-            Kind::Mutex(_) | Kind::Spin | Kind::Fenced => mutex::force_release(keyspace, now, &target, post)?,
+            Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Periodic(_) => {
+                mutex::force_release(keyspace, now, &target, post)?
+            }
+            Kind::Fair => fair::force_release(keyspace, now, &target, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::Operate(operation) => {
@@ -201,7 +215,7 @@ fn operate(
         return Ok(answer);
     }
     let outcome = match operation.action {
-        Action::SetCount(_) | Action::CountDown | Action::Count | Action::RemoveLatch => {
+        Action::SetCount(_) | Action::CountDown | Action::Count | Action::AwaitLatch { .. } | Action::RemoveLatch => {
             latch::operate(keyspace, now, target, operation.action, post)?
         }
     };

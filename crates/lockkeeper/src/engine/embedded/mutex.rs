@@ -10,22 +10,14 @@ use crate::base::owner::Owner;
 use crate::engine::{Acquire, Acquired, Busy, Cause, Kind, Layout, Released, Renew, Renewed, StepError, Target};
 
 /// Who has the mutex, as one owner sees it.
-enum Hold<'a> {
+pub(super) enum Hold<'a> {
     Nobody,
     Ours(&'a mut Entry),
     Theirs(&'a mut Entry),
 }
 
-/// How the key is laid out: every kind but the plain mutex has Redisson's hash.
-const fn layout(target: &Target) -> Layout {
-    match target.kind {
-        Kind::Mutex(layout) => layout,
-        _ => Layout::Redisson,
-    }
-}
-
 /// Looks at the key; anything but a mutex of the target's layout is an error.
-fn hold<'a>(
+pub(super) fn hold<'a>(
     keyspace: &'a mut Keyspace,
     now: Now,
     target: &Target,
@@ -34,7 +26,7 @@ fn hold<'a>(
     let Some(entry) = keyspace.get(target.name.as_str(), now) else {
         return Ok(Hold::Nobody);
     };
-    let ours = match (&entry.value, layout(target)) {
+    let ours = match (&entry.value, target.kind.layout()) {
         (Value::Hash(fields), Layout::Redisson) if !fields.contains_key("mode") => {
             owner.is_some_and(|owner| fields.contains_key(owner.as_str()))
         }
@@ -50,8 +42,8 @@ pub(super) fn kind(value: &Value) -> &'static str {
         Value::Text(_) => "string",
         Value::Hash(fields) if fields.contains_key("mode") => "read-write lock",
         Value::Hash(_) | Value::Token(_) => "hash",
-        #[cfg(test)]
         Value::List(_) => "list",
+        Value::Scores(_) => "zset",
     }
 }
 
@@ -68,7 +60,7 @@ pub(super) fn acquire(keyspace: &mut Keyspace, now: Now, step: &Acquire) -> Resu
                 Kind::Fenced => token::new_fence(keyspace, now, target)?,
                 _ => token::new_block(keyspace, now, target, &step.owner, step.lease, step.block)?,
             };
-            let value = match layout(target) {
+            let value = match target.kind.layout() {
                 Layout::Redisson => Value::Hash(BTreeMap::from([(step.owner.as_str().to_owned(), "1".to_owned())])),
                 Layout::Plain => Value::Text(step.owner.as_str().to_owned()),
             };

@@ -72,6 +72,11 @@ fn next_block(keyspace: &mut Keyspace, now: Now, target: &Target, size: u32) -> 
     Ok(block)
 }
 
+/// Whether a block of this size can be had.
+pub(super) fn check(keyspace: &mut Keyspace, now: Now, target: &Target, size: u32) -> Result<(), StepError> {
+    next_block(keyspace, now, target, size).map(drop)
+}
+
 /// The token of a new hold of the fenced mutex, which is on Redisson's key alone, and stays there for ever.
 pub(super) fn new_fence(keyspace: &mut Keyspace, now: Now, target: &Target) -> Result<Block, StepError> {
     let block = next_block(keyspace, now, target, 1)?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
+use super::fair;
 use super::link::Link;
 use super::mutex;
 use super::reply::{Status, not_understood, number, refused, time_left, told};
@@ -13,7 +14,7 @@ use super::script::Script;
 use super::session::{Failure, Session};
 use crate::base::clock::Moment;
 use crate::base::owner::Owner;
-use crate::engine::{Acquire, Acquired, Answer, Busy, Kind, Released, Reply, StepError, Target};
+use crate::engine::{Acquire, Acquired, Answer, Busy, Kind, Released, Reply, Rest, StepError, Target};
 
 /// Until when a copy that is sent now may run, in microseconds.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +99,33 @@ pub(super) async fn release(
     .map_err(|failure| failure.error)
 }
 
+/// Ends a hold whose name stays taken for a while.
+pub(super) async fn rest(
+    link: &Arc<Link>,
+    target: &Target,
+    owner: &Owner,
+    rest: Rest,
+    until: Instant,
+) -> Result<Answer, StepError> {
+    let session = link.session(until).await?;
+    let (script, command) = mutex::rest_call(target, owner, rest);
+    let sent = session.node().now();
+    run(&session, script, &command, sent, until, |rest, status| {
+        Some(Reply::Released(match (status, rest) {
+            (Status::Done, [receivers]) => Released::Freed {
+                receivers: number(receivers)?,
+            },
+            (Status::Done, [_, left]) => Released::Resting {
+                time_left: time_left(left),
+            },
+            (Status::Not, []) => Released::NotThere,
+            _ => return None,
+        }))
+    })
+    .await
+    .map_err(|failure| failure.error)
+}
+
 pub(super) async fn force_release(link: &Arc<Link>, target: &Target, until: Instant) -> Result<Answer, StepError> {
     let session = link.session(until).await?;
     let (script, command) = force_release_call(target);
@@ -135,18 +163,27 @@ pub(super) async fn run(
 
 pub(super) fn acquire_call(step: &Acquire, window: Window) -> (&'static Script, Cmd) {
     match step.target.kind {
-        Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Latch => mutex::acquire_call(step, window),
+        Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Periodic(_) | Kind::Latch => {
+            mutex::acquire_call(step, window)
+        }
+        Kind::Fair => fair::acquire_call(step, window),
     }
 }
 
 pub(super) fn release_call(target: &Target, owner: &Owner) -> (&'static Script, Cmd) {
     match target.kind {
-        Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Latch => mutex::release_call(target, owner),
+        Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Periodic(_) | Kind::Latch => {
+            mutex::release_call(target, owner)
+        }
+        Kind::Fair => fair::release_call(target, owner),
     }
 }
 
 pub(super) fn force_release_call(target: &Target) -> (&'static Script, Cmd) {
     match target.kind {
-        Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Latch => mutex::force_release_call(target),
+        Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Periodic(_) | Kind::Latch => {
+            mutex::force_release_call(target)
+        }
+        Kind::Fair => fair::force_release_call(target),
     }
 }

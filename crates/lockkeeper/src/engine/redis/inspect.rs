@@ -10,7 +10,7 @@ use super::link::Link;
 use super::reply::{Status, any_text, text, time_left};
 use super::script;
 use crate::base::name::Name;
-use crate::engine::{Answer, Holder, Inspection, Layout, Reply, StepError, Target};
+use crate::engine::{Answer, Holder, InLine, Inspection, Layout, Reply, StepError, Target, is_resting_mark};
 
 /// How many fields of a hash are listed at most: a lock has few, and a peer's big hash must not hold up the server.
 const MOST_FIELDS: u32 = 10_000;
@@ -19,34 +19,45 @@ pub(super) async fn inspect(link: &Arc<Link>, name: Name, until: Instant) -> Res
     let session = link.session(until).await?;
     let command = inspect_call(name);
     let sent = session.node().now();
-    run(&session, &script::INSPECT, &command, sent, until, |rest, status| {
+    let mut answer = run(&session, &script::INSPECT, &command, sent, until, |rest, status| {
         (status == Status::Done).then_some(())?;
         Some(Reply::Inspected(read(rest)?))
     })
     .await
-    .map_err(|failure| failure.error)
+    .map_err(|failure| failure.error)?;
+    if let Reply::Inspected(inspection) = &mut answer.reply {
+        // What was told as a moment is counted from the server's own.
+        let now = answer.server_time / 1000;
+        for waiter in &mut inspection.waiting {
+            waiter.time_left = waiter.time_left.map(|dead_at| dead_at.saturating_sub(now));
+        }
+    }
+    Ok(answer)
 }
 
 pub(super) fn inspect_call(name: Name) -> Cmd {
     let target = Target::new(Layout::default(), name);
     let name = target.name.as_str();
-    let mut command = script::INSPECT.call(3, 1, 3 * name.len() + 64);
+    let mut command = script::INSPECT.call(5, 1, 5 * name.len() + 128);
     command
         .arg(name)
         .arg(&target.token_key)
         .arg(&target.peer_token_key)
+        .arg(target.queue_key())
+        .arg(target.timeout_key())
         .arg(MOST_FIELDS);
     command
 }
 
 fn read(rest: &[Value]) -> Option<Inspection> {
-    let [kind, left, record, peer, content @ ..] = rest else {
+    let [kind, left, record, peer, content, line] = rest else {
         return None;
     };
+    let waiting = line_of(line)?;
     let (kind, left) = (text(kind)?, time_left(left));
-    let (kind, layout, holders) = match (kind, content) {
-        ("none", _) => ("", None, Vec::new()),
-        ("string", [content]) => {
+    let (kind, layout, mut holders) = match kind {
+        "none" => ("", None, Vec::new()),
+        "string" => {
             let owner = any_text(content);
             // Redisson's semaphores and latches are numbers that stay. One that ends is somebody's hand-written lock.
             if left.is_none() && owner.parse::<i64>().is_ok() {
@@ -60,15 +71,43 @@ fn read(rest: &[Value]) -> Option<Inspection> {
                 ("mutex", Some(Layout::Plain), vec![holder])
             }
         }
-        ("hash", [fields]) => hash(fields, left)?,
-        (other, _) => (other, None, Vec::new()),
+        // One that is too large is told without its fields.
+        "hash" if content.as_map_iter().is_some() => hash(content, left)?,
+        other => (other, None, Vec::new()),
     };
+    // Beside a line it is a fair one; without anybody in line it cannot be told from a plain one.
+    let kind = if !waiting.is_empty() && matches!(kind, "mutex" | "") {
+        "fair"
+    } else {
+        kind
+    };
+    let all = holders.len();
+    holders.retain(|holder| !is_resting_mark(&holder.owner));
     Some(Inspection {
         kind: kind.to_owned(),
         layout,
+        resting: left.filter(|_| holders.len() < all),
         holders,
+        waiting,
         token: last_token(record).max(last_token(peer)),
     })
+}
+
+/// Waiters with the moments at which they count as dead.
+fn line_of(line: &Value) -> Option<Vec<InLine>> {
+    let pairs = line.as_sequence()?.chunks(2);
+    let waiter = |pair: &[Value]| {
+        let [owner, dead_at] = pair else { return None };
+        Some(InLine {
+            owner: any_text(owner),
+            // A score may be written with an exponent.
+            time_left: text(dead_at)?
+                .parse::<f64>()
+                .ok()
+                .map(|dead_at| dead_at.max(0.0) as u64),
+        })
+    };
+    pairs.map(waiter).collect()
 }
 
 /// A hash of owners and counts is a mutex, with a `mode` beside them a read-write lock, and else no lock.

@@ -6,6 +6,7 @@
 
 mod backoff;
 mod config;
+mod fair;
 mod hold;
 mod inspect;
 mod lanes;
@@ -93,6 +94,7 @@ async fn perform(link: &Arc<Link>, step: Step, limit: Duration) -> Result<Answer
         Step::Acquire(acquire) => hold::acquire(link, &acquire, until).await,
         Step::Renew(entries) => renewal::renew(link, &entries, until).await,
         Step::Release { target, owner } => hold::release(link, &target, &owner, until).await,
+        Step::Rest { target, owner, rest } => hold::rest(link, &target, &owner, rest, until).await,
         Step::ForceRelease { target } => hold::force_release(link, &target, until).await,
         Step::Operate(operation) => operation::operate(link, &operation, until).await,
         Step::Inspect { name } => inspect::inspect(link, name, until).await,

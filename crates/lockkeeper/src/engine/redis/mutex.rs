@@ -5,7 +5,7 @@ use redis::Cmd;
 use super::hold::Window;
 use super::script::{self, Script};
 use crate::base::owner::Owner;
-use crate::engine::{Acquire, Kind, Layout, Target};
+use crate::engine::{Acquire, Kind, Layout, Rest, Target, resting_mark};
 
 /// How much longer than the lease a token record lives, in milliseconds. Longer than any clock of a server steps back.
 const RECORD_OUTLIVES_LEASE: u64 = 10 * 60 * 1000;
@@ -18,8 +18,8 @@ pub(super) fn record_life(lease: u64) -> u64 {
 pub(super) fn acquire_call(step: &Acquire, window: Window) -> (&'static Script, Cmd) {
     let target = &*step.target;
     let script = match target.kind {
-        Kind::Mutex(Layout::Plain) => &*script::PLAIN_ACQUIRE,
         Kind::Fenced => &*script::FENCED_ACQUIRE,
+        kind if kind.layout() == Layout::Plain => &*script::PLAIN_ACQUIRE,
         _ => &*script::MUTEX_ACQUIRE,
     };
     let name = target.name.as_str();
@@ -40,8 +40,8 @@ pub(super) fn acquire_call(step: &Acquire, window: Window) -> (&'static Script, 
 
 pub(super) fn release_call(target: &Target, owner: &Owner) -> (&'static Script, Cmd) {
     let script = match target.kind {
-        Kind::Mutex(Layout::Plain) => &*script::PLAIN_RELEASE,
         Kind::Spin => &*script::SPIN_RELEASE,
+        kind if kind.layout() == Layout::Plain => &*script::PLAIN_RELEASE,
         _ => &*script::MUTEX_RELEASE,
     };
     let name = target.name.as_str();
@@ -55,10 +55,27 @@ pub(super) fn release_call(target: &Target, owner: &Owner) -> (&'static Script, 
     (script, command)
 }
 
+pub(super) fn rest_call(target: &Target, owner: &Owner, rest: Rest) -> (&'static Script, Cmd) {
+    let script = match target.kind.layout() {
+        Layout::Plain => &*script::PLAIN_REST,
+        Layout::Redisson => &*script::MUTEX_REST,
+    };
+    let (name, owner, mark) = (target.name.as_str(), owner.as_str(), resting_mark(owner));
+    let mut command = script.call(2, 4, name.len() + target.channel.len() + owner.len() + mark.len() + 48);
+    command
+        .arg(name)
+        .arg(&*target.channel)
+        .arg(owner)
+        .arg(mark)
+        .arg(rest.until)
+        .arg(rest.longest);
+    (script, command)
+}
+
 pub(super) fn force_release_call(target: &Target) -> (&'static Script, Cmd) {
     let script = match target.kind {
-        Kind::Mutex(Layout::Plain) => &*script::PLAIN_FORCE_RELEASE,
         Kind::Spin => &*script::SPIN_FORCE_RELEASE,
+        kind if kind.layout() == Layout::Plain => &*script::PLAIN_FORCE_RELEASE,
         _ => &*script::MUTEX_FORCE_RELEASE,
     };
     let name = target.name.as_str();

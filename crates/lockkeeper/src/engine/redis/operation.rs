@@ -41,7 +41,7 @@ pub(super) async fn operate(link: &Arc<Link>, operation: &Operation, until: Inst
 
 pub(super) fn operate_call(operation: &Operation, window: Window) -> (&'static Script, Cmd) {
     match operation.action {
-        Action::SetCount(_) | Action::CountDown | Action::Count | Action::RemoveLatch => {
+        Action::SetCount(_) | Action::CountDown | Action::Count | Action::AwaitLatch { .. } | Action::RemoveLatch => {
             latch::operate_call(operation, window)
         }
     }

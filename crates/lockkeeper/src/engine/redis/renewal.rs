@@ -30,8 +30,13 @@ enum Family {
 impl Family {
     fn of(kind: Kind) -> Self {
         match kind {
-            Kind::Mutex(Layout::Plain) => Self::Plain,
-            Kind::Mutex(Layout::Redisson) | Kind::Spin | Kind::Fenced | Kind::Latch => Self::Hash,
+            Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => Self::Plain,
+            Kind::Mutex(Layout::Redisson)
+            | Kind::Periodic(Layout::Redisson)
+            | Kind::Spin
+            | Kind::Fenced
+            | Kind::Fair
+            | Kind::Latch => Self::Hash,
         }
     }
 

@@ -70,11 +70,11 @@ impl Script {
 }
 
 macro_rules! scripts {
-    ($($constant:ident = $name:literal $(after $opening:literal)? $(then $shared:literal)?;)+) => {
+    ($($constant:ident = $name:literal $(after $($opening:literal)+)? $(then $shared:literal)?;)+) => {
         $(
             pub(super) static $constant: LazyLock<Script> =
                 LazyLock::new(|| {
-                    Script::new($name, concat!($(include_str!(concat!("scripts/", $opening, ".lua")))?), concat!(
+                    Script::new($name, concat!($($(include_str!(concat!("scripts/", $opening, ".lua"))),+)?), concat!(
                         include_str!(concat!("scripts/", $name, ".lua")),
                         $(include_str!(concat!("scripts/", $shared, ".lua")),)?
                     ))
@@ -92,18 +92,24 @@ scripts! {
     MUTEX_ACQUIRE = "mutex/acquire" then "shared/grant";
     MUTEX_RENEW = "mutex/renew";
     MUTEX_RELEASE = "mutex/release";
+    MUTEX_REST = "mutex/rest" after "shared/opening";
     MUTEX_FORCE_RELEASE = "mutex/force_release";
     PLAIN_ACQUIRE = "plain/acquire" then "shared/grant";
     PLAIN_RENEW = "plain/renew";
     PLAIN_RELEASE = "plain/release";
+    PLAIN_REST = "plain/rest" after "shared/opening";
     PLAIN_FORCE_RELEASE = "plain/force_release";
     SPIN_RELEASE = "spin/release";
     SPIN_FORCE_RELEASE = "spin/force_release";
     FENCED_ACQUIRE = "fenced/acquire";
-    LATCH_SET_COUNT = "latch/set_count" after "shared/opening";
-    LATCH_COUNT_DOWN = "latch/count_down" after "shared/opening";
-    LATCH_REMOVE = "latch/remove" after "shared/opening";
-    LATCH_COUNT = "latch/count" after "shared/opening";
+    FAIR_ACQUIRE = "fair/acquire" after "shared/line" then "shared/grant";
+    FAIR_RELEASE = "fair/release" after "shared/opening" "shared/line";
+    FAIR_FORCE_RELEASE = "fair/force_release" after "shared/opening" "shared/line";
+    LATCH_SET_COUNT = "latch/set_count" after "shared/opening" "shared/latch";
+    LATCH_COUNT_DOWN = "latch/count_down" after "shared/opening" "shared/latch";
+    LATCH_REMOVE = "latch/remove" after "shared/opening" "shared/latch";
+    LATCH_COUNT = "latch/count" after "shared/opening" "shared/latch";
+    LATCH_AWAIT = "latch/await" after "shared/opening" "shared/latch";
     INSPECT = "inspect";
 }
 

@@ -10,9 +10,10 @@ use crate::base::name::Name;
 use crate::base::owner::Owner;
 use crate::engine::redis::hold::{Window, acquire_call, force_release_call, release_call};
 use crate::engine::redis::inspect::inspect_call;
+use crate::engine::redis::mutex::rest_call;
 use crate::engine::redis::operation::operate_call;
 use crate::engine::redis::renewal::renew_call;
-use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Target};
+use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Rest, Target};
 
 /// What the header of a script declares for `KEYS` or `ARGV`: numbers, and where a range begins.
 #[derive(Debug, Default, PartialEq)]
@@ -67,11 +68,14 @@ fn holds(entries: usize, kind: Kind, refresh: usize) -> Vec<Renew> {
 }
 
 /// The kinds that are held.
-const HELD: [Kind; 4] = [
+const HELD: [Kind; 7] = [
     Kind::Mutex(Layout::Redisson),
     Kind::Mutex(Layout::Plain),
     Kind::Spin,
     Kind::Fenced,
+    Kind::Periodic(Layout::Redisson),
+    Kind::Periodic(Layout::Plain),
+    Kind::Fair,
 ];
 
 fn target(kind: Kind) -> Arc<Target> {
@@ -106,6 +110,11 @@ fn calls() -> Vec<Call> {
             release_call(&target, &owner),
             force_release_call(&target),
         ];
+        if matches!(kind, Kind::Periodic(_)) {
+            let rest = Rest { until: 1, longest: 1 };
+            let (script, command) = rest_call(&target, &owner, rest);
+            calls.push((script, command, None));
+        }
         calls.extend(single.map(|(script, command)| (script, command, None)));
         let (script, command) = renew_call(&holds(3, kind, 2), &[0, 1, 2], window());
         calls.push((script, command, Some((3, 2))));
@@ -114,6 +123,7 @@ fn calls() -> Vec<Call> {
         Action::SetCount(3),
         Action::CountDown,
         Action::Count,
+        Action::AwaitLatch { since: 5 },
         Action::RemoveLatch,
     ] {
         let operation = Operation {

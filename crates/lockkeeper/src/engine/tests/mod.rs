@@ -1,1 +1,2 @@
 mod differential;
+mod fair;

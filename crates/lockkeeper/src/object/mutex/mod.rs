@@ -6,6 +6,7 @@ use std::time::Duration;
 
 pub use guard::MutexGuard;
 pub use run::Ran;
+pub(crate) use run::run_under;
 
 use super::options::{Options, hold_options};
 use crate::base::lease::Lease;
@@ -134,7 +135,7 @@ impl Mutex {
 const SPINNING: Polling = Polling::every(Duration::from_millis(1)).growing(2.0, Duration::from_millis(128));
 
 /// Where callers of one process meet for this name.
-fn origin(core: &Arc<Core>, kind: Kind, name: Name) -> Origin {
+pub(crate) fn origin(core: &Arc<Core>, kind: Kind, name: Name) -> Origin {
     if kind.is_queued() {
         Origin::Queue(core.queue(kind, name))
     } else {

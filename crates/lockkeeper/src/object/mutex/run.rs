@@ -1,12 +1,15 @@
 use std::pin::pin;
+use std::sync::Arc;
 
 use super::Mutex;
 use crate::error::{Error, LossReason};
 use crate::object::hold_handle::HoldHandle;
+use crate::object::holding::unlock;
 use crate::service::hold::HoldState;
 use crate::service::release::Unlocked;
+use crate::service::turn::Turn;
 
-/// What became of work that [`Mutex::run`] ran.
+/// What became of work that [`Mutex::run`] or [`Periodic::run`](crate::Periodic::run) ran.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Ran<T> {
@@ -45,25 +48,33 @@ impl Mutex {
         W: FnOnce(HoldHandle) -> F,
         F: Future,
     {
-        let guard = self.lock().await?;
-        let value = {
-            let lost = pin!(guard.lost());
-            // Ends with this block, before the release below.
-            let work = work(guard.handle());
-            let work = pin!(work);
-            tokio::select! {
-                value = work => Some(value),
-                _ = lost => None,
-            }
-        };
-        let lost = match guard.state() {
-            HoldState::Lost(reason) => Some(reason),
-            _ => None,
-        };
-        Ok(Ran {
-            value,
-            lost,
-            release: guard.unlock().await,
-        })
+        Ok(run_under(self.lock().await?.turn, work).await)
+    }
+}
+
+/// Runs `work` under a hold, cancels it when that is lost, and gives the hold up after its end.
+pub(crate) async fn run_under<W, F>(turn: Arc<Turn>, work: W) -> Ran<F::Output>
+where
+    W: FnOnce(HoldHandle) -> F,
+    F: Future,
+{
+    let handle = HoldHandle::new(&turn);
+    let value = {
+        let lost = pin!(handle.lost());
+        // Ends with this block, before the release below.
+        let work = pin!(work(handle.clone()));
+        tokio::select! {
+            value = work => Some(value),
+            _ = lost => None,
+        }
+    };
+    let lost = match turn.state() {
+        HoldState::Lost(reason) => Some(reason),
+        _ => None,
+    };
+    Ran {
+        value,
+        lost,
+        release: unlock(turn).await,
     }
 }

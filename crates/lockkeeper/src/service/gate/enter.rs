@@ -172,6 +172,7 @@ impl Gate {
         }
         if !self.target.kind.is_lined_up() {
             entry.served.store(true, Ordering::Release);
+            state.serving += 1;
             self.core
                 .executor
                 .spawn(seek::for_one(Arc::clone(self), Arc::clone(&entry)));

@@ -41,6 +41,8 @@ struct State {
     entries: VecDeque<Arc<Entry>>,
     /// Whether the task that speaks for the head of the line is running.
     seeking: bool,
+    /// How many of them a task speaks for at present.
+    serving: usize,
     holds: HashMap<Owner, Arc<Hold>>,
     /// Callers' own attempts on their way.
     attempting: usize,
@@ -140,6 +142,16 @@ impl Gate {
         Some(Turn::new(Origin::Gate(Arc::clone(self)), &hold, token, now))
     }
 
+    /// Nobody waits any more under this entry, which is out of the line: its text is closed.
+    fn depart(&self, entry: &Entry) {
+        entry.gone.store(true, Ordering::Release);
+        if entry.served.load(Ordering::Acquire) {
+            entry.left.notify_waiters();
+        } else {
+            self.settle(&entry.attempt);
+        }
+    }
+
     /// How a wait that ran out of time ended: by contention, or because the server was not there.
     fn timed_out(&self, entry: &Entry, waited: Duration, now: Moment) -> Error {
         /// A request without an answer for so long is more than a slow one.
@@ -188,14 +200,9 @@ impl Station for Gate {
             let Some(entry) = place.and_then(|place| state.entries.remove(place)) else {
                 return;
             };
-            entry.gone.store(true, Ordering::Release);
             entry
         };
-        if entry.served.load(Ordering::Acquire) {
-            entry.left.notify_waiters();
-        } else {
-            self.settle(&entry.attempt);
-        }
+        self.depart(&entry);
     }
 }
 

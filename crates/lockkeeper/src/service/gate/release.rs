@@ -88,8 +88,9 @@ impl Place for Gate {
     }
 
     fn dismiss(&self) {
-        let entries: Vec<_> = self.lock().entries.iter().cloned().collect();
+        let entries: Vec<_> = self.lock().entries.drain(..).collect();
         for entry in entries {
+            self.depart(&entry);
             entry.waiter.fail(Error::Closed);
         }
     }
@@ -107,7 +108,7 @@ impl Place for Gate {
 
     fn is_attempting(&self) -> bool {
         let state = self.lock();
-        state.attempting > 0 || !state.entries.is_empty()
+        state.attempting > 0 || state.serving > 0
     }
 
     fn is_releasing(&self) -> bool {

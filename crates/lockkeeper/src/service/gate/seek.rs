@@ -15,7 +15,7 @@ use crate::service::waiting::{Backoff, recheck_after, sleep_until};
 /// caller whom nobody polls keeps its place and stops no line.
 pub(super) async fn for_one(gate: Arc<Gate>, entry: Arc<Entry>) {
     Seeker::new(Arc::clone(&gate)).serve(&entry).await;
-    gate.lock().entries.retain(|other| !Arc::ptr_eq(other, &entry));
+    gate.served(&entry);
 }
 
 /// Speaks to the server for whoever is first in line, until nobody waits.
@@ -26,14 +26,26 @@ pub(super) async fn for_line(gate: Arc<Gate>) {
             let mut state = gate.lock();
             let head = state.entries.front().cloned();
             match &head {
-                Some(entry) => entry.served.store(true, Ordering::Release),
+                Some(entry) => {
+                    entry.served.store(true, Ordering::Release);
+                    state.serving += 1;
+                }
                 None => state.seeking = false,
             }
             head
         };
         let Some(entry) = head else { return };
         seeker.serve(&entry).await;
-        gate.lock().entries.retain(|other| !Arc::ptr_eq(other, &entry));
+        gate.served(&entry);
+    }
+}
+
+impl Gate {
+    /// Nobody speaks for this entry any more.
+    fn served(&self, entry: &Arc<Entry>) {
+        let mut state = self.lock();
+        state.entries.retain(|other| !Arc::ptr_eq(other, entry));
+        state.serving -= 1;
     }
 }
 

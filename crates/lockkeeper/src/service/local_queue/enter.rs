@@ -5,7 +5,7 @@ use tracing::Instrument;
 
 use super::{LocalQueue, Phase, Takeover, Turn};
 use crate::base::clock::Moment;
-use crate::engine::{Busy, Lane, StepError};
+use crate::engine::{Busy, Lane};
 use crate::error::Error;
 use crate::service::attempt::{Attempt, Outcome};
 use crate::service::hold::{Hold, HoldState};
@@ -205,7 +205,7 @@ impl LocalQueue {
 }
 
 /// How an attempt made alone ended.
-enum Alone {
+pub(super) enum Alone {
     Granted(Arc<Turn>),
     /// It is busy: at the head of the line now.
     Queued(Arc<Waiter>),
@@ -348,54 +348,5 @@ impl Drop for Stray<'_> {
         if let Some(attempt) = self.attempt.take() {
             self.queue.close_text(&attempt, None);
         }
-    }
-}
-
-impl LocalQueue {
-    /// Puts a lone caller at the head of the line after its attempt.
-    fn line_up(
-        self: &Arc<Self>,
-        state: &mut super::State,
-        request: &Request,
-        takeover: Option<Takeover>,
-    ) -> Result<Alone, Error> {
-        let attempts = 1;
-        // A pump that others started is watching for the end of this attempt, whatever becomes of its caller.
-        self.moved.notify_one();
-        self.core.check_open()?;
-        if let Some(limit) = request.polling.and_then(|polling| polling.limit())
-            && attempts >= limit
-        {
-            return Err(Error::AttemptsUsedUp {
-                name: self.target.name.to_string(),
-                attempts,
-            });
-        }
-        let waiter = Waiter::new(request.clone(), attempts);
-        state.waiters.push_front(Arc::clone(&waiter));
-        state.takeover = takeover;
-        self.ensure_pump(state);
-        Ok(Alone::Queued(waiter))
-    }
-
-    pub(super) fn note_busy(&self, state: &mut super::State, time_left: Option<u64>, now: Moment) {
-        let ends = time_left.map(|left| now.plus(Duration::from_millis(left)));
-        state.trouble = None;
-        state.run = None;
-        state.busy = Some(super::Busy {
-            // Between two looks of the head, everybody shares what it was told.
-            counts_until: ends
-                .unwrap_or(Moment::FAR)
-                .min(now.plus(self.core.settings.recheck_plain)),
-            ends,
-        });
-        state.fail_tries(|| self.busy_error(time_left.map(Duration::from_millis)));
-    }
-
-    /// An attempt that began at `began` had no answer.
-    pub(super) fn note_trouble(&self, state: &mut super::State, error: StepError, began: Moment) {
-        let since = state.trouble.as_ref().map_or(began, |(since, _)| *since);
-        state.fail_tries(|| error.clone().into_error("trying the lock", &self.target));
-        state.trouble = Some((since, error));
     }
 }

@@ -1,6 +1,7 @@
 //! What every engine and layout must do, chosen by a list: a case is written once and run on each stage.
 
 mod blocking;
+mod fair;
 mod fenced;
 mod mutex;
 mod ownership;

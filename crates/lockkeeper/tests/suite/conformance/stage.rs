@@ -18,7 +18,7 @@ impl Stage {
     pub(crate) fn embedded(layout: Layout) -> Self {
         Self {
             layout,
-            engine: Engine::Embedded(Keeper::embedded()),
+            engine: Engine::Embedded(Keeper::builder().fair_grace(Duration::from_secs(2)).embedded()),
         }
     }
 
@@ -34,6 +34,19 @@ impl Stage {
         match &self.engine {
             Engine::Embedded(first) => first.embedded_peer().expect("embedded"),
             Engine::Redis(server) => Keeper::connect(&server.url()).await.expect("a running server"),
+        }
+    }
+
+    /// A keeper whose fair mutexes keep places for `grace`.
+    pub(crate) async fn keeper_with_grace(&self, grace: Duration) -> Keeper {
+        match &self.engine {
+            // Peers share the first one's settings.
+            Engine::Embedded(_) => self.keeper().await,
+            Engine::Redis(server) => Keeper::builder()
+                .fair_grace(grace)
+                .connect(&server.url())
+                .await
+                .expect("a running server"),
         }
     }
 

@@ -37,6 +37,8 @@ impl Clock for HandClock {
 pub(crate) enum Foreign {
     Text(String),
     List,
+    Queue(Vec<String>),
+    Scores(Vec<(String, i64)>),
     Hash(Vec<(String, String)>),
 }
 
@@ -67,7 +69,9 @@ impl EmbeddedEngine {
     pub(crate) fn put_foreign(&self, key: &str, value: Foreign, life: Option<u64>) {
         let value = match value {
             Foreign::Text(text) => Value::Text(text),
-            Foreign::List => Value::List(vec!["x".to_owned()]),
+            Foreign::List => Value::List(["x".to_owned()].into()),
+            Foreign::Queue(members) => Value::List(members.into()),
+            Foreign::Scores(scores) => Value::Scores(scores.into_iter().collect()),
             Foreign::Hash(fields) => Value::Hash(BTreeMap::from_iter(fields)),
         };
         self.with_state(|state, now| {

@@ -17,7 +17,7 @@ use lockkeeper_testkit::RedisServer;
 use self::moves::Moves;
 use self::tally::Tally;
 use self::walk::{Disagreement, Walk};
-use crate::engine::Step;
+use crate::engine::{Step, Waiting};
 
 const STEPS: u64 = 100_000;
 
@@ -78,10 +78,30 @@ async fn both_engines_answer_alike() {
 }
 
 /// What a script might do wrong, done to the embedded engine instead.
-const PLANTED: [(&str, Alteration); 9] = [
+const PLANTED: [(&str, Alteration); 14] = [
     ("a lease of a second more", |step| {
         if let Step::Acquire(acquire) = step {
             acquire.lease += 1000;
+        }
+    }),
+    ("a place in line kept for longer", |step| {
+        if let Step::Acquire(acquire) = step
+            && let Some(waiting) = &mut acquire.waiting
+        {
+            waiting.grace += 1_000;
+        }
+    }),
+    ("a place in line for those who do not wait", |step| {
+        if let Step::Acquire(acquire) = step {
+            acquire.waiting.get_or_insert(Waiting {
+                waited: 0,
+                grace: 1_000,
+            });
+        }
+    }),
+    ("no place in line", |step| {
+        if let Step::Acquire(acquire) = step {
+            acquire.waiting = None;
         }
     }),
     ("a block of one more", |step| {
@@ -119,6 +139,17 @@ const PLANTED: [(&str, Alteration); 9] = [
         if let Step::Release { target, .. } = step {
             let target = target.clone();
             *step = Step::ForceRelease { target };
+        }
+    }),
+    ("a rest of half the time", |step| {
+        if let Step::Rest { rest, .. } = step {
+            rest.longest /= 2;
+        }
+    }),
+    ("a rest that frees", |step| {
+        if let Step::Rest { target, owner, .. } = step {
+            let (target, owner) = (target.clone(), owner.clone());
+            *step = Step::Release { target, owner };
         }
     }),
     ("a forced release that frees nothing", |step| {

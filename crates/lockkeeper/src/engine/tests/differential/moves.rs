@@ -1,14 +1,14 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
 
 use crate::base::name::Name;
 use crate::base::owner::Owner;
 use crate::engine::embedded::tests::Foreign;
-use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Step, Target};
+use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Rest, Step, Target, Waiting};
 
 /// What happens next on both sides.
 pub(super) enum Move {
@@ -66,6 +66,7 @@ fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             })
         }
         Step::Release { target, owner } => write!(f, "release {}", of(target, owner)),
+        Step::Rest { target, owner, rest } => write!(f, "rest {} {rest:?}", of(target, owner)),
         Step::ForceRelease { target } => write!(f, "force {:?} {}", target.kind, target.name),
         Step::Operate(step) => write!(f, "{:?} of {}", step.action, of(&step.target, &step.mark)),
         Step::Inspect { name } => write!(f, "inspect {name}"),
@@ -73,11 +74,14 @@ fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// What may meet under one name.
-const KINDS: [Kind; 4] = [
+const KINDS: [Kind; 7] = [
     Kind::Mutex(Layout::Redisson),
     Kind::Mutex(Layout::Plain),
     Kind::Spin,
     Kind::Fenced,
+    Kind::Fair,
+    Kind::Periodic(Layout::Redisson),
+    Kind::Periodic(Layout::Plain),
 ];
 
 /// Few names and few owners, so that they meet.
@@ -129,8 +133,9 @@ impl Moves {
     pub(super) fn next(&mut self) -> Move {
         match self.random.u32(0..1000) {
             0..400 => Move::Step(self.acquire()),
-            400..590 => Move::Step(self.release()),
-            590..760 => Move::Step(Step::Renew(self.renewals())),
+            400..570 => Move::Step(self.release()),
+            570..630 => Move::Step(self.rest()),
+            630..760 => Move::Step(Step::Renew(self.renewals())),
             760..800 => Move::Step(Step::ForceRelease {
                 target: self.target().1,
             }),
@@ -139,10 +144,19 @@ impl Moves {
                 name: self.target().1.name.clone(),
             }),
             860..910 => Move::Lapse(self.lapse()),
-            910..940 => self.write_name(),
+            910..935 => self.write_name(),
+            935..940 => self.write_line(),
             940..955 => self.write_tokens(),
             955..975 => Move::Remove(self.target().1.name.as_str().to_owned()),
-            975..995 => {
+            975..980 => {
+                let target = self.target().1;
+                Move::Remove(if self.random.bool() {
+                    target.queue_key()
+                } else {
+                    target.timeout_key()
+                })
+            }
+            980..995 => {
                 let target = self.target().1;
                 Move::Remove(if self.random.bool() {
                     target.token_key.clone()
@@ -186,7 +200,10 @@ impl Moves {
             } else {
                 self.random.u32(1..=LARGEST_BLOCK)
             },
-            waiting: None,
+            waiting: self.random.bool().then(|| Waiting {
+                waited: 0,
+                grace: self.random.u64(1..=8_000),
+            }),
             copies: Arc::new(Copies::new()),
         })
     }
@@ -196,13 +213,33 @@ impl Moves {
         Step::Release { target, owner }
     }
 
+    /// A rest that is over already, or that goes on for its longest time.
+    fn rest(&mut self) -> Step {
+        let (target, owner) = self.target_and_owner();
+        let kind = Kind::Periodic(target.kind.layout());
+        let target = Arc::new(Target::new(kind, target.name.clone()));
+        let until = match self.random.u32(0..3) {
+            0 => self.random.u64(0..1_000_000),
+            // Far ahead of every server's time, so that a seed replays whatever the time is.
+            _ => u64::from(u32::MAX) * 1_000_000,
+        };
+        let rest = Rest {
+            until,
+            longest: self.random.u64(0..=LONGEST_LEASE),
+        };
+        Step::Rest { target, owner, rest }
+    }
+
     /// Something beside holding. Marks are few, so that some are repeats.
     fn operate(&mut self) -> Step {
         let name = self.target().1.name.clone();
-        let action = match self.random.u32(0..6) {
+        let action = match self.random.u32(0..8) {
             0 | 1 => Action::SetCount(self.random.u64(0..4)),
             2 | 3 => Action::CountDown,
             4 => Action::Count,
+            5 | 6 => Action::AwaitLatch {
+                since: [0, 1, u64::MAX >> 11][self.random.usize(0..3)],
+            },
             _ => Action::RemoveLatch,
         };
         let mark = match self.random.u32(0..4) {
@@ -273,6 +310,32 @@ impl Moves {
             value,
             life: self.life(),
         }
+    }
+
+    /// Somebody else's waiters in the line of a fair mutex, with or without moments, dead or alive; or something else there.
+    fn write_line(&mut self) -> Move {
+        let target = self.target().1;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = i64::try_from(now.as_millis()).unwrap_or(0);
+        let mut waiters = vec!["a-java-service:17".to_owned(), self.owner().as_str().to_owned()];
+        if self.random.bool() {
+            waiters.reverse();
+        }
+        let value = match self.random.u32(0..6) {
+            0 => Foreign::Text("no line".to_owned()),
+            1 | 2 => Foreign::Queue(waiters),
+            _ => Foreign::Scores(
+                waiters
+                    .into_iter()
+                    .map(|waiter| (waiter, now + [-5_000, 30_000, 300_000][self.random.usize(0..3)]))
+                    .collect(),
+            ),
+        };
+        let key = match (&value, self.random.bool()) {
+            (Foreign::Queue(_), _) | (Foreign::Text(_), true) => target.queue_key(),
+            _ => target.timeout_key(),
+        };
+        Move::Write { key, value, life: None }
     }
 
     /// Redisson's token: below ours, far ahead, at the end, or none at all; or a record that is none.

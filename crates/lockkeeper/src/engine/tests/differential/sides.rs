@@ -97,11 +97,23 @@ impl Sides {
     }
 
     pub(super) async fn write(&mut self, key: &str, value: &Foreign, life: Option<u64>) {
+        let mut numbers = Vec::new();
         let life_text = life.map_or_else(String::new, |life| life.to_string());
         let mut arguments = vec![life_text.as_str()];
         match value {
             Foreign::Text(text) => arguments.extend(["SET", text]),
             Foreign::List => arguments.extend(["RPUSH", "x"]),
+            Foreign::Queue(members) => {
+                arguments.push("RPUSH");
+                arguments.extend(members.iter().map(String::as_str));
+            }
+            Foreign::Scores(scores) => {
+                numbers.extend(scores.iter().map(|(_, score)| score.to_string()));
+                arguments.push("ZADD");
+                for ((member, _), score) in scores.iter().zip(&numbers) {
+                    arguments.extend([score.as_str(), member.as_str()]);
+                }
+            }
             Foreign::Hash(fields) => {
                 arguments.push("HSET");
                 arguments.extend(

@@ -50,6 +50,7 @@ impl Tally {
             }),
             Ok(Reply::Released(Released::Freed { receivers: 0 })) => count("freed unheard"),
             Ok(Reply::Released(Released::Freed { .. })) => count("freed heard"),
+            Ok(Reply::Released(Released::Resting { .. })) => count("resting"),
             Ok(Reply::Released(Released::NotThere)) => count("not there"),
             Ok(Reply::ForceReleased(true)) => count("forced"),
             Ok(Reply::ForceReleased(false)) => count("nothing to force"),
@@ -79,7 +80,14 @@ impl Tally {
         ] {
             assert!(self.seen(reply) * 50 >= steps, "too few of {reply}: {self}");
         }
-        for reply in ["freed heard", "freed unheard", "forced", "nothing to force", "refused"] {
+        for reply in [
+            "freed heard",
+            "freed unheard",
+            "resting",
+            "forced",
+            "nothing to force",
+            "refused",
+        ] {
             assert!(self.seen(reply) * 500 >= steps, "too few of {reply}: {self}");
         }
         assert!(self.started_over * 100 <= steps, "started over too often: {self}");

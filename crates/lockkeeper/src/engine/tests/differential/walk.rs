@@ -9,7 +9,7 @@ use super::Alteration;
 use super::moves::{Move, Moves};
 use super::sides::Sides;
 use super::tally::Tally;
-use crate::engine::{Acquired, Cause, Engine, Lane, Reply, Step, StepError, Subscription, Target};
+use crate::engine::{Acquired, Cause, Engine, Lane, Released, Reply, Step, StepError, Subscription, Target};
 
 /// Times left may differ by this, and by as long as the call was held up: the server counts each expiry from the moment
 /// of its command, which may come later than the moment that the script tells.
@@ -237,9 +237,12 @@ impl Walk {
                 times.push(busy.time_left.take());
                 times.push(busy.look_again.take());
             }
+            Ok(Reply::Released(Released::Resting { time_left })) => times.push(time_left.take()),
             Ok(Reply::Inspected(inspection)) => {
+                times.push(inspection.resting.take());
                 inspection.holders.sort_by(|a, b| a.owner.cmp(&b.owner));
                 times.extend(inspection.holders.iter_mut().map(|holder| holder.time_left.take()));
+                times.extend(inspection.waiting.iter_mut().map(|waiter| waiter.time_left.take()));
             }
             Err(StepError {
                 cause: Cause::Refused(_, detail),

@@ -6,13 +6,8 @@
 --          {3, server time, kind}    the key is something else
 --
 -- Cost     3 commands, O(1).
-local kind = kind_of(KEYS[1])
-local count = 0
-if kind ~= 'none' then
-  local text = kind == 'string' and call('GET', KEYS[1]) or ''
-  if not string.find(text, '^[1-9]%d*$') then
-    return {3, now, kind}
-  end
-  count = tonumber(text)
+local count, other = count_at(KEYS[1])
+if other then
+  return {3, now, other}
 end
 return {0, now, count}

@@ -1,8 +1,8 @@
 -- shared/grant: the part of every acquire that does not depend on the layout. It stands behind a script that declares
 -- the keys and arguments, and that defines
---   look(owner)  tells whether the owner holds the lock, and what else is there: {milliseconds left}, {false, kind}, or an
---                error of the server's
---   take(owner)  writes the lock
+--   look(owner, now)  tells whether the owner holds the lock, and what else is there: {milliseconds left}, {milliseconds left, nil,
+--                milliseconds until it must look again}, {false, kind}, or an error of the server's
+--   take(owner, now)  writes the lock
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
 -- Arithmetic turns texts into numbers, and raises an error where there is none.
@@ -15,13 +15,13 @@ if now > use_by or use_by > now + 2 * limit then
 end
 
 local owner = ARGV[1]
-local ours, other = look(owner)
+local ours, other = look(owner, now)
 if other then
   if other.err then
     return other
   end
   if other[1] then
-    return {1, now, other[1]}
+    return {1, now, other[1], other[3]}
   end
   return {3, now, other[2]}
 end
@@ -75,7 +75,7 @@ if peer then
   call('SET', KEYS[3], last_text, 'KEEPTTL')
 end
 if not ours then
-  take(owner)
+  take(owner, now)
 elseif call('PTTL', KEYS[1]) < lease then
   call('PEXPIRE', KEYS[1], ARGV[2])
 end
