@@ -14,6 +14,8 @@ pub enum Kind {
     Fenced,
     /// The mutex that is waited for without messages.
     Spin,
+    /// The mutex that serves first who came first.
+    Fair,
 }
 
 impl FromStr for Kind {
@@ -24,6 +26,7 @@ impl FromStr for Kind {
             "mutex" => Self::Mutex,
             "fenced" => Self::Fenced,
             "spin" => Self::Spin,
+            "fair" => Self::Fair,
             other => return Err(format!("no kind of object: {other}")),
         })
     }
@@ -56,6 +59,7 @@ impl Kind {
             Self::Mutex => Hold::Mutex(with_options!(keeper.mutex(name)).lock().await?),
             Self::Fenced => Hold::Mutex(with_options!(keeper.fenced_mutex(name)).lock().await?),
             Self::Spin => Hold::Mutex(with_options!(keeper.spin_mutex(name)).lock().await?),
+            Self::Fair => Hold::Mutex(with_options!(keeper.fair_mutex(name)).lock().await?),
         })
     }
 }

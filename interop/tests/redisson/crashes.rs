@@ -8,7 +8,12 @@ use lockkeeper_interop::holding::Kind;
 use super::stage::{LONG, Stage, soon};
 
 /// A word of Java's and one of ours that exclude each other.
-const PAIRS: [(&str, &str); 3] = [("mutex", "mutex"), ("fenced", "fenced"), ("spin", "spin")];
+const PAIRS: [(&str, &str); 4] = [
+    ("mutex", "mutex"),
+    ("fenced", "fenced"),
+    ("fair", "fair"),
+    ("spin", "spin"),
+];
 
 fn pairs(test: &str) -> impl Iterator<Item = (&'static str, &'static str, Kind, String)> {
     PAIRS.into_iter().map(move |(theirs, ours)| {

@@ -58,6 +58,7 @@ pairs! {
     fenced: "fenced" and "fenced" on stage();
     fenced_and_mutex: "fenced" and "mutex" on stage();
     mutex_and_fenced: "mutex" and "fenced" on stage();
+    fair: "fair" and "fair" on stage();
     spin: "spin" and "spin" on &Stage::new();
 }
 

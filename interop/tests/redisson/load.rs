@@ -20,7 +20,13 @@ const SECONDS: &str = "LOCKKEEPER_INTEROP_SECONDS";
 const SEED: &str = "LOCKKEEPER_INTEROP_SEED";
 
 /// What they fight for: a kind and a name, and a number of permits where there are some.
-const OBJECTS: [&str; 4] = ["mutex:hot", "mutex:{tag}warm", "fenced:fenced", "spin:spin"];
+const OBJECTS: [&str; 5] = [
+    "mutex:hot",
+    "mutex:{tag}warm",
+    "fenced:fenced",
+    "fair:fair",
+    "spin:spin",
+];
 
 /// Processes of each kind, and threads or tasks in each.
 const PROCESSES: u64 = 2;

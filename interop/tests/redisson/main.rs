@@ -2,7 +2,9 @@
 
 mod crashes;
 mod exclusion;
+mod fair;
 mod fenced;
+mod latch;
 mod load;
 mod mutex;
 mod spin;

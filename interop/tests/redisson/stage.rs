@@ -65,11 +65,16 @@ impl Stage {
 
     /// A Rust process apart, which holds objects by leases of two seconds until it is killed.
     pub(crate) async fn another_rust(&self, objects: &[String]) -> Process {
-        let mut arguments = vec!["hold".to_owned(), self.server.url(), "2000".to_owned()];
-        arguments.extend_from_slice(objects);
-        let mut process = Process::start(env!("CARGO_BIN_EXE_lockkeeper-interop-worker"), arguments).unwrap();
+        let mut process = self.start_rust(objects);
         process.line_starting_with("held", SOON).await.expect("a hold");
         process
+    }
+
+    /// As [`another_rust`](Self::another_rust), for a process that has to wait first.
+    pub(crate) fn start_rust(&self, objects: &[String]) -> Process {
+        let mut arguments = vec!["hold".to_owned(), self.server.url(), "2000".to_owned()];
+        arguments.extend_from_slice(objects);
+        Process::start(env!("CARGO_BIN_EXE_lockkeeper-interop-worker"), arguments).unwrap()
     }
 
     /// Waits until so many processes listen on a channel, and so wait for the lock.
@@ -85,9 +90,20 @@ impl Stage {
     pub(crate) async fn waiting(&self, kind: &str, name: &str, count: u64) {
         match kind {
             "mutex" | "fenced" => self.listening(&key("redisson_lock__channel", name), count).await,
+            "fair" => self.in_line(name, count).await,
             "spin" => self.asking_again().await,
             other => panic!("no way to see who waits for the kind {other}"),
         }
+    }
+
+    /// Waits until the line of a fair lock is so long.
+    pub(crate) async fn in_line(&self, name: &str, count: u64) {
+        let queue = key("redisson_lock_queue", name);
+        wait_until(&format!("{count} in {queue}"), SOON, async || {
+            let waiting: u64 = self.server.query(cmd("LLEN").arg(&queue)).await;
+            if waiting == count { Ok(()) } else { Err(waiting) }
+        })
+        .await;
     }
 
     /// Waits until nobody waits for it any more, so that the next one who does can be seen.
