@@ -3,7 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use lockkeeper::{Error, Keeper, Lease, MutexGuard};
+use lockkeeper::{Error, Keeper, Lease, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
 /// A way of holding something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +16,10 @@ pub enum Kind {
     Spin,
     /// The mutex that serves first who came first.
     Fair,
+    /// A reader.
+    Read,
+    /// The writer.
+    Write,
 }
 
 impl FromStr for Kind {
@@ -27,6 +31,8 @@ impl FromStr for Kind {
             "fenced" => Self::Fenced,
             "spin" => Self::Spin,
             "fair" => Self::Fair,
+            "read" => Self::Read,
+            "write" => Self::Write,
             other => return Err(format!("no kind of object: {other}")),
         })
     }
@@ -60,6 +66,8 @@ impl Kind {
             Self::Fenced => Hold::Mutex(with_options!(keeper.fenced_mutex(name)).lock().await?),
             Self::Spin => Hold::Mutex(with_options!(keeper.spin_mutex(name)).lock().await?),
             Self::Fair => Hold::Mutex(with_options!(keeper.fair_mutex(name)).lock().await?),
+            Self::Read => Hold::Read(with_options!(keeper.rwlock(name)).read().await?),
+            Self::Write => Hold::Write(with_options!(keeper.rwlock(name)).write().await?),
         })
     }
 }
@@ -69,6 +77,10 @@ impl Kind {
 pub enum Hold {
     /// A mutex of any kind.
     Mutex(MutexGuard),
+    /// A reader's.
+    Read(RwLockReadGuard),
+    /// A writer's.
+    Write(RwLockWriteGuard),
 }
 
 impl Hold {
@@ -77,6 +89,8 @@ impl Hold {
     pub fn owner(&self) -> &str {
         match self {
             Self::Mutex(guard) => guard.owner(),
+            Self::Read(guard) => guard.owner(),
+            Self::Write(guard) => guard.owner(),
         }
     }
 
@@ -85,6 +99,8 @@ impl Hold {
     pub fn token(&self) -> Option<u64> {
         match self {
             Self::Mutex(guard) => Some(guard.token().get()),
+            Self::Write(guard) => Some(guard.token().get()),
+            Self::Read(_) => None,
         }
     }
 
@@ -93,6 +109,8 @@ impl Hold {
     pub fn remaining(&self) -> Option<Duration> {
         match self {
             Self::Mutex(guard) => Some(guard.remaining()),
+            Self::Read(guard) => Some(guard.remaining()),
+            Self::Write(guard) => Some(guard.remaining()),
         }
     }
 
@@ -104,6 +122,8 @@ impl Hold {
     pub async fn release(self) -> Result<(), Error> {
         match self {
             Self::Mutex(guard) => guard.unlock().await.map(drop),
+            Self::Read(guard) => guard.unlock().await.map(drop),
+            Self::Write(guard) => guard.unlock().await.map(drop),
         }
     }
 }

@@ -8,10 +8,13 @@ use lockkeeper_interop::holding::Kind;
 use super::stage::{LONG, Stage, soon};
 
 /// A word of Java's and one of ours that exclude each other.
-const PAIRS: [(&str, &str); 4] = [
+const PAIRS: [(&str, &str); 7] = [
     ("mutex", "mutex"),
     ("fenced", "fenced"),
     ("fair", "fair"),
+    ("write", "write"),
+    ("read", "write"),
+    ("write", "read"),
     ("spin", "spin"),
 ];
 

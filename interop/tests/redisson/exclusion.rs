@@ -59,6 +59,9 @@ pairs! {
     fenced_and_mutex: "fenced" and "mutex" on stage();
     mutex_and_fenced: "mutex" and "fenced" on stage();
     fair: "fair" and "fair" on stage();
+    writers: "write" and "write" on stage();
+    reader_and_writer: "read" and "write" on stage();
+    writer_and_reader: "write" and "read" on stage();
     spin: "spin" and "spin" on &Stage::new();
 }
 

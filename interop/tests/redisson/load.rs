@@ -20,11 +20,12 @@ const SECONDS: &str = "LOCKKEEPER_INTEROP_SECONDS";
 const SEED: &str = "LOCKKEEPER_INTEROP_SEED";
 
 /// What they fight for: a kind and a name, and a number of permits where there are some.
-const OBJECTS: [&str; 5] = [
+const OBJECTS: [&str; 6] = [
     "mutex:hot",
     "mutex:{tag}warm",
     "fenced:fenced",
     "fair:fair",
+    "rwlock:rwlock",
     "spin:spin",
 ];
 

@@ -7,5 +7,6 @@ mod fenced;
 mod latch;
 mod load;
 mod mutex;
+mod rwlock;
 mod spin;
 mod stage;

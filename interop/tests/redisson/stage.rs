@@ -90,6 +90,7 @@ impl Stage {
     pub(crate) async fn waiting(&self, kind: &str, name: &str, count: u64) {
         match kind {
             "mutex" | "fenced" => self.listening(&key("redisson_lock__channel", name), count).await,
+            "read" | "write" => self.listening(&key("redisson_rwlock", name), count).await,
             "fair" => self.in_line(name, count).await,
             "spin" => self.asking_again().await,
             other => panic!("no way to see who waits for the kind {other}"),
