@@ -5,6 +5,7 @@ use super::latch::CountDownLatch;
 use super::mutex::Mutex;
 use super::parking::block_on;
 use super::periodic::Periodic;
+use super::rwlock::RwLock;
 use crate::error::Error;
 use crate::keeper::{CloseReport, Inspection, KeeperBuilder};
 
@@ -61,6 +62,11 @@ impl Keeper {
     /// [`lockkeeper::Keeper::periodic`](crate::Keeper::periodic).
     pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
         Periodic::new(self.inner.periodic(name))
+    }
+
+    /// The read-write lock of this name; see [`lockkeeper::Keeper::rwlock`](crate::Keeper::rwlock).
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self.inner.rwlock(name))
     }
 
     /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).

@@ -23,6 +23,7 @@ mod latch;
 mod mutex;
 mod parking;
 mod periodic;
+mod rwlock;
 
 pub use election::{Election, Leadership, Observation};
 pub use guard::{MovableMutexGuard, MutexGuard};
@@ -31,3 +32,4 @@ pub use latch::CountDownLatch;
 pub use mutex::Mutex;
 pub(crate) use parking::block_on;
 pub use periodic::{Periodic, PeriodicGuard};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

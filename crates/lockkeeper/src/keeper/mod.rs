@@ -17,6 +17,7 @@ use crate::object::election::Election;
 use crate::object::latch::CountDownLatch;
 use crate::object::mutex::Mutex;
 use crate::object::periodic::Periodic;
+use crate::object::rwlock::RwLock;
 use crate::object::scope::Scope;
 use crate::service::core::{Core, Settings};
 use crate::service::executor::Executor;
@@ -176,20 +177,17 @@ impl Keeper {
         Mutex::new(&self.core, Kind::Spin, name.as_ref())
     }
 
-    /// The run of this name that is made at most once in a period, however many processes try: a scheduled job of a fleet.
+    /// The read-write lock of this name: any number of readers, or one writer.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// use std::time::Duration;
-    ///
     /// let keeper = lockkeeper::Keeper::embedded();
-    /// let nightly = keeper.periodic("nightly-report").at_least(Duration::from_secs(20 * 3600));
-    /// assert!(nightly.run(|_| async { "written" }).await?.is_some());
-    /// assert!(nightly.run(|_| async { "twice" }).await?.is_none());
-    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// let reader = keeper.rwlock("prices").read().await?;
+    /// assert!(keeper.rwlock("prices").try_write().await.is_err());
+    /// # drop(reader); Ok::<(), lockkeeper::Error>(()) }).unwrap();
     /// ```
-    pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
-        Periodic::new(&self.core, name.as_ref())
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(&self.core, name.as_ref())
     }
 
     /// The count-down latch of this name, for any number of waiters.
@@ -204,6 +202,22 @@ impl Keeper {
     /// ```
     pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
         CountDownLatch::new(&self.core, name.as_ref())
+    }
+
+    /// The run of this name that is made at most once in a period, however many processes try: a scheduled job of a fleet.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use std::time::Duration;
+    ///
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let nightly = keeper.periodic("nightly-report").at_least(Duration::from_secs(20 * 3600));
+    /// assert!(nightly.run(|_| async { "written" }).await?.is_some());
+    /// assert!(nightly.run(|_| async { "twice" }).await?.is_none());
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
+        Periodic::new(&self.core, name.as_ref())
     }
 
     /// The election of this name, in which at most one process leads.

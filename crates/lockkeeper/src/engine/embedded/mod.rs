@@ -14,6 +14,7 @@ mod latch;
 mod mutex;
 mod post;
 mod rest;
+mod rwlock;
 mod timeline;
 mod token;
 
@@ -164,7 +165,15 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 }
                 Kind::Fair => fair::acquire(keyspace, now, &acquire, post)?,
                 Kind::Election => election::acquire(keyspace, now, &acquire, post)?,
+                Kind::Read | Kind::Write => rwlock::acquire(keyspace, now, &acquire)?,
                 Kind::Latch => return Err(not_held(&acquire.target)),
+            })
+        }
+        Step::Convert { acquire, from } => {
+            note_copy(&acquire.copies, now.at);
+            Reply::Acquired(match acquire.target.kind {
+                Kind::Read | Kind::Write => rwlock::convert(keyspace, now, &acquire, &from, post)?,
+                _ => return Err(not_held(&acquire.target)),
             })
         }
         Step::Renew(entries) => {
@@ -175,6 +184,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                         mutex::renew(keyspace, now, entry)
                     }
                     Kind::Election => election::renew(keyspace, now, entry),
+                    Kind::Read | Kind::Write => rwlock::renew(keyspace, now, entry),
                     Kind::Latch => return Err(not_held(&entry.target)),
                 })
             };
@@ -186,6 +196,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             }
             Kind::Fair => fair::release(keyspace, now, &target, &owner, post)?,
             Kind::Election => election::release(keyspace, now, &target, &owner, post)?,
+            Kind::Read | Kind::Write => rwlock::release(keyspace, now, &target, &owner, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::Rest { target, owner, rest } => Reply::Released(rest::rest(keyspace, now, &target, &owner, rest, post)?),
@@ -195,6 +206,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             }
             Kind::Fair => fair::force_release(keyspace, now, &target, post)?,
             Kind::Election => election::force_release(keyspace, now, &target, post)?,
+            Kind::Read | Kind::Write => rwlock::force_release(keyspace, now, &target, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::Operate(operation) => {

@@ -22,6 +22,7 @@ pub(crate) mod optimistic;
 mod refusal;
 mod renewal;
 mod reply;
+mod rwlock;
 mod script;
 mod session;
 mod signals;
@@ -106,6 +107,7 @@ async fn perform(link: &Arc<Link>, step: Step, limit: Duration) -> Result<Answer
     let until = Instant::now() + limit;
     match step {
         Step::Acquire(acquire) => hold::acquire(link, &acquire, until).await,
+        Step::Convert { acquire, from } => hold::convert(link, &acquire, &from, until).await,
         Step::Renew(entries) => renewal::renew(link, &entries, until).await,
         Step::Release { target, owner } => hold::release(link, &target, &owner, until).await,
         Step::Rest { target, owner, rest } => hold::rest(link, &target, &owner, rest, until).await,
@@ -128,6 +130,7 @@ fn connecting_error(error: StepError) -> Error {
             detail,
             effect,
         },
+        Cause::NotHeld => Error::NotHeld,
         Cause::Late => Error::Unreachable {
             doing: "connecting",
             detail: "too slow".to_owned(),

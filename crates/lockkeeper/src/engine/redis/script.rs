@@ -132,12 +132,20 @@ scripts! {
     ELECTION_ACQUIRE = "election/acquire" then "shared/grant";
     ELECTION_RELEASE = "election/release" after "shared/opening";
     ELECTION_FORCE_RELEASE = "election/force_release" after "shared/opening";
+    RWLOCK_ACQUIRE_READ = "rwlock/acquire_read" after "shared/opening" "shared/rwlock";
+    RWLOCK_ACQUIRE_WRITE = "rwlock/acquire_write" after "shared/rwlock" then "shared/grant";
+    RWLOCK_UPGRADE = "rwlock/upgrade" after "shared/rwlock" then "shared/grant";
+    RWLOCK_DOWNGRADE = "rwlock/downgrade" after "shared/opening" "shared/rwlock";
+    RWLOCK_RENEW_READ = "rwlock/renew_read" after "shared/opening";
+    RWLOCK_RELEASE_READ = "rwlock/release_read" after "shared/opening" "shared/rwlock";
+    RWLOCK_RELEASE_WRITE = "rwlock/release_write" after "shared/opening" "shared/rwlock";
+    RWLOCK_FORCE_RELEASE = "rwlock/force_release" after "shared/opening" "shared/rwlock";
     LATCH_SET_COUNT = "latch/set_count" after "shared/opening" "shared/latch";
     LATCH_COUNT_DOWN = "latch/count_down" after "shared/opening" "shared/latch";
     LATCH_REMOVE = "latch/remove" after "shared/opening" "shared/latch";
     LATCH_COUNT = "latch/count" after "shared/opening" "shared/latch";
     LATCH_AWAIT = "latch/await" after "shared/opening" "shared/latch";
-    INSPECT = "inspect";
+    INSPECT = "inspect" after "shared/opening" "shared/rwlock";
 }
 
 #[cfg(test)]

@@ -7,7 +7,10 @@ mod fenced;
 mod mutex;
 mod ownership;
 mod periodic;
+mod rwlock;
+mod rwlock_reentry;
 mod stage;
+mod turns;
 mod waiting;
 
 use stage::Stage;

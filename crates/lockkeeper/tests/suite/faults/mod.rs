@@ -8,6 +8,7 @@ mod hands;
 mod reach;
 mod refusals;
 mod resting;
+mod rwlock;
 mod scripts;
 mod signals;
 mod unclear;
