@@ -1,3 +1,4 @@
+mod semaphores;
 mod steps;
 mod virtual_time;
 
