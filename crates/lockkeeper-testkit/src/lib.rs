@@ -7,6 +7,7 @@
 //! | module | for |
 //! |---|---|
 //! | [`server`] | start, kill, freeze, restart and look into a Redis or Valkey server |
+//! | [`cluster`] | the same for a cluster of masters and replicas |
 //! | [`proxy`] | delay, hold, lose, repeat and cut traffic at an exact request or reply |
 //! | [`process`] | run worker programs and kill or freeze them |
 //! | [`history`] | record who believed to hold what and when, and check it afterwards |
@@ -19,6 +20,7 @@
 //! says what to do: a test can only fail then, and its line is the useful one.
 
 pub mod clock;
+pub mod cluster;
 pub mod history;
 pub mod process;
 pub mod proxy;
@@ -32,6 +34,7 @@ mod signal;
 mod watchdog;
 
 pub use clock::boot_time_ns;
+pub use cluster::RedisCluster;
 pub use process::Process;
 pub use proxy::{Matcher, Proxy, Rule};
 pub use server::{RedisServer, ServerVersion};

@@ -5,6 +5,7 @@ use super::latch::CountDownLatch;
 use super::mutex::Mutex;
 use super::parking::block_on;
 use super::periodic::Periodic;
+use super::rwlock::RwLock;
 use super::semaphore::Semaphore;
 use crate::error::Error;
 use crate::keeper::{CloseReport, Inspection, KeeperBuilder};
@@ -66,6 +67,11 @@ impl Keeper {
     /// The plain semaphore of this name; see [`lockkeeper::Keeper::counting_semaphore`](crate::Keeper::counting_semaphore).
     pub fn counting_semaphore(&self, name: impl AsRef<str>) -> CountingSemaphore {
         CountingSemaphore::new(self.inner.counting_semaphore(name))
+    }
+
+    /// The read-write lock of this name; see [`lockkeeper::Keeper::rwlock`](crate::Keeper::rwlock).
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self.inner.rwlock(name))
     }
 
     /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).

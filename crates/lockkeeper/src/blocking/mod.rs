@@ -23,6 +23,7 @@ mod latch;
 mod mutex;
 mod parking;
 mod periodic;
+mod rwlock;
 mod semaphore;
 
 pub use counting_semaphore::CountingSemaphore;
@@ -32,4 +33,5 @@ pub use latch::CountDownLatch;
 pub use mutex::Mutex;
 pub(crate) use parking::block_on;
 pub use periodic::{Periodic, PeriodicGuard};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::{Semaphore, SemaphorePermit};

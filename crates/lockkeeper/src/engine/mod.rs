@@ -102,6 +102,8 @@ pub(crate) enum Cause {
     Refused(Refusal, String),
     /// The key holds something else (a word for what it is).
     WrongKind(String),
+    /// The hold that was to be converted is not there.
+    NotHeld,
 }
 
 impl StepError {
@@ -124,7 +126,7 @@ impl StepError {
         match &self.cause {
             Cause::Unreachable(_) | Cause::Late => true,
             Cause::Refused(refusal, _) => refusal.is_transient(),
-            Cause::WrongKind(_) => false,
+            Cause::WrongKind(_) | Cause::NotHeld => false,
         }
     }
 
@@ -153,6 +155,7 @@ impl StepError {
                 wanted,
                 found,
             },
+            Cause::NotHeld => Error::NotHeld,
         }
     }
 }

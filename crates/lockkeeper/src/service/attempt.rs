@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::cleanup::{Closing, lease_over};
 use super::core::Core;
-use super::hold::Grant;
+use super::hold::{Grant, Hold};
 use super::request::Request;
 use super::waiting::{Backoff, sleep_until};
 use crate::base::clock::Moment;
@@ -22,6 +22,8 @@ pub(crate) struct Attempt {
     pub(crate) owner: Owner,
     pub(crate) copies: Arc<Copies>,
     target: Arc<Target>,
+    /// The hold in whose place this one is to be, if there is one.
+    from: Option<Owner>,
     terms: Terms,
     longest: Option<Duration>,
     block: u32,
@@ -53,13 +55,16 @@ impl Attempt {
         } else {
             Duration::ZERO
         };
+        let owner = core.owners.next();
         Self {
             owner: match target.kind {
+                Kind::Write => owner.writing(),
                 Kind::Permits => core.owners.next_permits(request.permits),
-                _ => core.owners.next(),
+                _ => owner,
             },
             copies: Arc::new(Copies::new()),
             target: Arc::clone(target),
+            from: None,
             terms,
             longest: request.longest,
             block,
@@ -69,6 +74,26 @@ impl Attempt {
             asked: terms
                 .milliseconds
                 .saturating_add(whole_milliseconds(turns.saturating_add(turns / 99))),
+        }
+    }
+
+    /// The attempt to have one side of a read-write lock in the place of a hold on the other, with its terms.
+    pub(crate) fn converting(target: &Arc<Target>, from: &Hold, now: Moment) -> Self {
+        Self {
+            owner: match target.kind {
+                Kind::Write => from.owner.writing(),
+                _ => from.owner.reading(),
+            },
+            copies: Arc::new(Copies::new()),
+            target: Arc::clone(target),
+            from: Some(from.owner.clone()),
+            terms: from.terms,
+            longest: (from.longest_until < Moment::FAR).then(|| from.longest_until.since(now)),
+            block: 1,
+            permits: 1,
+            waits_since: None,
+            turns: Duration::ZERO,
+            asked: from.terms.milliseconds,
         }
     }
 
@@ -90,7 +115,7 @@ impl Attempt {
         loop {
             let left = until.since(core.clock_now()).max(Duration::from_millis(1));
             let limit = left.min(core.settings.response_limit);
-            let step = Step::Acquire(Acquire {
+            let acquire = Acquire {
                 target: Arc::clone(&self.target),
                 owner: self.owner.clone(),
                 lease: self.asked,
@@ -98,7 +123,14 @@ impl Attempt {
                 permits: self.permits,
                 waiting: self.waits_since.map(|since| waiting(core, since)),
                 copies: Arc::clone(&self.copies),
-            });
+            };
+            let step = match &self.from {
+                None => Step::Acquire(acquire),
+                Some(from) => Step::Convert {
+                    acquire,
+                    from: from.clone(),
+                },
+            };
             let error = match core.engine.perform(lane, step, limit).await {
                 Ok(Answer {
                     reply: Reply::Acquired(acquired),

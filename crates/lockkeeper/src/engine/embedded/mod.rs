@@ -14,6 +14,7 @@ mod mutex;
 mod permits;
 mod post;
 mod rest;
+mod rwlock;
 mod semaphore;
 mod timeline;
 mod token;
@@ -164,9 +165,17 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                     mutex::acquire(keyspace, now, &acquire)?
                 }
                 Kind::Fair => fair::acquire(keyspace, now, &acquire, post)?,
+                Kind::Read | Kind::Write => rwlock::acquire(keyspace, now, &acquire)?,
                 Kind::Permits => permits::acquire(keyspace, now, &acquire, post)?,
                 Kind::Counter => semaphore::acquire(keyspace, now, &acquire)?,
                 Kind::Latch => return Err(not_held(&acquire.target)),
+            })
+        }
+        Step::Convert { acquire, from } => {
+            note_copy(&acquire.copies, now.at);
+            Reply::Acquired(match acquire.target.kind {
+                Kind::Read | Kind::Write => rwlock::convert(keyspace, now, &acquire, &from, post)?,
+                _ => return Err(not_held(&acquire.target)),
             })
         }
         Step::Renew(entries) => {
@@ -176,6 +185,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                     Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Fair | Kind::Periodic(_) => {
                         mutex::renew(keyspace, now, entry)
                     }
+                    Kind::Read | Kind::Write => rwlock::renew(keyspace, now, entry),
                     Kind::Permits => permits::renew(keyspace, now, entry),
                     Kind::Latch | Kind::Counter => return Err(not_held(&entry.target)),
                 })
@@ -187,6 +197,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 mutex::release(keyspace, now, &target, &owner, post)?
             }
             Kind::Fair => fair::release(keyspace, now, &target, &owner, post)?,
+            Kind::Read | Kind::Write => rwlock::release(keyspace, now, &target, &owner, post)?,
             Kind::Permits => permits::release(keyspace, now, &target, &owner, post)?,
             Kind::Counter => semaphore::give_back(keyspace, now, &target, &owner, post)?,
             Kind::Latch => return Err(not_held(&target)),
@@ -197,6 +208,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 mutex::force_release(keyspace, now, &target, post)?
             }
             Kind::Fair => fair::force_release(keyspace, now, &target, post)?,
+            Kind::Read | Kind::Write => rwlock::force_release(keyspace, now, &target, post)?,
             Kind::Latch | Kind::Permits | Kind::Counter => return Err(not_held(&target)),
         }),
         Step::Operate(operation) => {

@@ -27,6 +27,10 @@ pub struct RedisConfig {
     pub(super) response_limit: Duration,
     pub(super) connect_limit: Duration,
     pub(super) heartbeat: Duration,
+    /// Messages stay within their shard.
+    pub(super) sharded: bool,
+    /// Each request says that it was sent here for a slot that is on its way.
+    pub(super) asking: bool,
 }
 
 impl RedisConfig {
@@ -72,6 +76,8 @@ impl RedisConfig {
             response_limit: LONGEST_RESPONSE_LIMIT,
             connect_limit: Duration::from_secs(2),
             heartbeat: Duration::from_secs(1),
+            sharded: false,
+            asking: false,
         })
     }
 
@@ -132,6 +138,66 @@ impl RedisConfig {
             .map(|character| if character.is_ascii_graphic() { character } else { '_' })
             .collect();
         self
+    }
+
+    /// The same for another server of the same deployment.
+    pub(super) fn at(&self, host: &str, port: u16) -> Self {
+        let mut config = self.clone();
+        let address = match config.info.addr() {
+            ConnectionAddr::TcpTls {
+                insecure, tls_params, ..
+            } => ConnectionAddr::TcpTls {
+                host: host.to_owned(),
+                port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(host.to_owned(), port),
+        };
+        config.info = config.info.set_addr(address);
+        config
+    }
+
+    /// Host and port, if it is reached by the network.
+    pub(super) fn host_and_port(&self) -> Option<(&str, u16)> {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => Some((host, *port)),
+            _ => None,
+        }
+    }
+
+    /// Reads `redis+cluster://user:password@host:port,host:port`, of which any may be down: one that answers tells of all
+    /// the others.
+    ///
+    /// # Errors
+    /// Those of [`from_url`](Self::from_url), and [`UrlError::Limit`] for a database other than 0.
+    pub(crate) fn from_cluster_url(url: &str) -> Result<Vec<Self>, UrlError> {
+        let configs = Self::from_url_with_hosts(url)?;
+        if configs.iter().any(|config| config.database() != 0) {
+            return Err(UrlError::Limit("a cluster has one database, number 0"));
+        }
+        Ok(configs)
+    }
+
+    /// One for each host of a URL that names several, with everything else in common.
+    fn from_url_with_hosts(url: &str) -> Result<Vec<Self>, UrlError> {
+        let no_hosts = || unreadable("it names no hosts; the form is scheme://host:port,host:port");
+        let (_, rest) = url.split_once("://").ok_or_else(no_hosts)?;
+        let (authority, path) = match rest.find(['/', '?']) {
+            Some(end) => rest.split_at(end),
+            None => (rest, ""),
+        };
+        let (credentials, hosts) = match authority.rsplit_once('@') {
+            Some((credentials, hosts)) => (format!("{credentials}@"), hosts),
+            None => (String::new(), authority),
+        };
+        if hosts.split(',').any(str::is_empty) {
+            return Err(no_hosts());
+        }
+        hosts
+            .split(',')
+            .map(|host| Self::from_url(&format!("redis://{credentials}{host}{path}")))
+            .collect()
     }
 
     pub(super) fn name_on_server(&self) -> &str {

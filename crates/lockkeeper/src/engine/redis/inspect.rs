@@ -11,6 +11,7 @@ use super::link::Link;
 use super::reply::{Status, any_text, text, time_left};
 use super::script;
 use crate::base::name::Name;
+use crate::base::owner::is_writing;
 use crate::engine::{Answer, Holder, InLine, Inspection, Layout, NEVER, Reply, StepError, Target, is_resting_mark};
 
 /// How many fields of a hash are listed at most: a lock has few, and a peer's big hash must not hold up the server.
@@ -44,13 +45,15 @@ pub(super) async fn inspect(link: &Arc<Link>, name: Name, until: Instant) -> Res
 pub(super) fn inspect_call(name: Name) -> Cmd {
     let target = Target::new(Layout::default(), name);
     let name = target.name.as_str();
-    let mut command = script::INSPECT.call(8, 1, 8 * name.len() + 192);
+    let mut command = script::INSPECT.call(10, 1, 10 * name.len() + 256);
     command
         .arg(name)
         .arg(&target.token_key)
         .arg(&target.peer_token_key)
         .arg(target.queue_key())
         .arg(target.timeout_key())
+        .arg(target.writers_key())
+        .arg(target.hold_key_base())
         .arg(target.permits_key())
         .arg(target.latch_record_key())
         .arg(target.semaphore_record_key())
@@ -59,10 +62,23 @@ pub(super) fn inspect_call(name: Name) -> Cmd {
 }
 
 fn read(rest: &[Value]) -> Option<Inspection> {
-    let [kind, left, record, peer, content, line, latch, semaphore, permits @ ..] = rest else {
+    let [
+        kind,
+        left,
+        record,
+        peer,
+        content,
+        line,
+        writers,
+        ends,
+        latch,
+        semaphore,
+        permits @ ..,
+    ] = rest
+    else {
         return None;
     };
-    let waiting = line_of(line)?;
+    let (mut waiting, writers) = (line_of(line)?, line_of(writers)?);
     let (kind, left) = (text(kind)?, time_left(left));
     let numbers = Numbers::read(text(content).filter(|_| kind == "string"), latch, semaphore, permits)?;
     let (mut kind, mut layout, mut holders) = match kind {
@@ -78,12 +94,13 @@ fn read(rest: &[Value]) -> Option<Inspection> {
                     owner,
                     holds: 1,
                     time_left: left,
+                    writes: false,
                 };
                 ("mutex", Some(Layout::Plain), vec![holder])
             }
         }
         // One that is too large is told without its fields.
-        "hash" if content.as_map_iter().is_some() => hash(content, left)?,
+        "hash" if content.as_map_iter().is_some() => hash(content, left, ends)?,
         other => (other, None, Vec::new()),
     };
     let mut counts = BTreeMap::new();
@@ -97,9 +114,14 @@ fn read(rest: &[Value]) -> Option<Inspection> {
     // Beside a line it is a fair one; without anybody in line it cannot be told from a plain one.
     let kind = if !waiting.is_empty() && matches!(kind, "mutex" | "") {
         "fair"
+    } else if !writers.is_empty() && kind.is_empty() {
+        "rwlock"
     } else {
         kind
     };
+    if kind == "rwlock" {
+        waiting = writers;
+    }
     let all = holders.len();
     holders.retain(|holder| !is_resting_mark(&holder.owner));
     Some(Inspection {
@@ -151,6 +173,7 @@ impl Numbers {
                     .ok()
                     .filter(|end| *end < NEVER as f64)
                     .map(|end| end.max(0.0) as u64),
+                writes: false,
             })
         };
         let mut holders: Vec<_> = permits.as_sequence()?.chunks(2).map(holder).collect::<Option<_>>()?;
@@ -197,23 +220,35 @@ fn line_of(line: &Value) -> Option<Vec<InLine>> {
 }
 
 /// A hash of owners and counts is a mutex, with a `mode` beside them a read-write lock, and else no lock.
-fn hash(fields: &Value, time_left: Option<u64>) -> Option<(&'static str, Option<Layout>, Vec<Holder>)> {
+fn hash(fields: &Value, left: Option<u64>, ends: &Value) -> Option<(&'static str, Option<Layout>, Vec<Holder>)> {
     let mut kind = "mutex";
     let mut holders = Vec::new();
+    let mut writes = false;
+    let mut ends = ends.as_sequence()?.iter();
     for (owner, holds) in fields.as_map_iter()? {
         let owner = any_text(owner);
+        let end = ends.next();
         if owner == "mode" {
             kind = "rwlock";
+            writes = text(holds) == Some("write");
             continue;
         }
         let Some(holds) = text(holds).and_then(|holds| holds.parse().ok()) else {
             return Some(("hash", None, Vec::new()));
         };
         holders.push(Holder {
+            writes: is_writing(&owner),
             owner,
             holds,
-            time_left,
+            // Each read hold ends on its own.
+            time_left: end.map_or(left, time_left),
         });
+    }
+    for holder in &mut holders {
+        holder.writes &= writes;
+        if holder.writes {
+            holder.time_left = left;
+        }
     }
     holders.sort_by(|one, next| one.owner.cmp(&next.owner));
     Some((kind, Some(Layout::Redisson), holders))

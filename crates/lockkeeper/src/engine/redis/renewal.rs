@@ -10,6 +10,7 @@ use super::hold::Window;
 use super::link::Link;
 use super::mutex::record_life;
 use super::reply::{Status, not_understood, number, refused, told};
+use super::rwlock;
 use super::script::{self, Script};
 use super::semaphore;
 use super::session::{Failure, Session};
@@ -26,6 +27,8 @@ enum Family {
     Hash,
     /// A string that is the owner.
     Plain,
+    /// A key of the owner's own, beside a hash of all readers.
+    Read,
     /// Permits with ends of their own, in a sorted set.
     Permits,
 }
@@ -34,12 +37,14 @@ impl Family {
     fn of(kind: Kind) -> Self {
         match kind {
             Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => Self::Plain,
+            Kind::Read => Self::Read,
             Kind::Permits => Self::Permits,
             Kind::Mutex(Layout::Redisson)
             | Kind::Periodic(Layout::Redisson)
             | Kind::Spin
             | Kind::Fenced
             | Kind::Fair
+            | Kind::Write
             | Kind::Latch
             | Kind::Counter => Self::Hash,
         }
@@ -49,6 +54,7 @@ impl Family {
         match self {
             Self::Hash => &script::MUTEX_RENEW,
             Self::Plain => &script::PLAIN_RENEW,
+            Self::Read => &script::RWLOCK_RENEW_READ,
             Self::Permits => &script::PERMITS_RENEW,
         }
     }
@@ -181,6 +187,9 @@ pub(super) fn renew_call(entries: &[Renew], batch: &[usize], window: Window) -> 
     let terms = Terms::of(&entries[batch[0]]);
     if terms.family == Family::Permits {
         return semaphore::renew_call(batch.iter().map(|place| &entries[*place]), window);
+    }
+    if terms.family == Family::Read {
+        return rwlock::renew_read_call(entries, batch, window);
     }
     let script = terms.family.script();
     let batched = || batch.iter().map(|place| &entries[*place]);

@@ -7,8 +7,11 @@ mod fenced;
 mod latch;
 mod mutex;
 mod ownership;
+mod rwlock;
+mod rwlock_reentry;
 mod semaphore;
 mod stage;
+mod turns;
 mod waiting;
 
 use stage::Stage;

@@ -1,3 +1,4 @@
+mod rwlock;
 mod semaphores;
 mod steps;
 mod virtual_time;
