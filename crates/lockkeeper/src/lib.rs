@@ -55,6 +55,7 @@
 //! # The guide
 //!
 //! - [Choosing](guide::choosing): lease, wait, layout, re-entry, and what to set when.
+//! - [Reading](guide::reading): many readers or one writer, and whose turn it is.
 //! - [Fencing](guide::fencing): paused holders, and how to write safely.
 //! - [Cancellation](guide::cancellation): dropped futures and guards, the end of the process, unknown outcomes.
 //! - [Observing](guide::observing): all events and metrics, and asking the server.
