@@ -7,6 +7,7 @@
 //! | module | for |
 //! |---|---|
 //! | [`server`] | start, kill, freeze, restart and look into a Redis or Valkey server |
+//! | [`certificates`] | make an authority and certificates, good ones and bad ones |
 //! | [`proxy`] | delay, hold, lose, repeat and cut traffic at an exact request or reply |
 //! | [`process`] | run worker programs and kill or freeze them |
 //! | [`history`] | record who believed to hold what and when, and check it afterwards |
@@ -18,6 +19,7 @@
 //! Failures of the test bed itself (no server installed, a state that never comes) panic with a message that
 //! says what to do: a test can only fail then, and its line is the useful one.
 
+pub mod certificates;
 pub mod clock;
 pub mod history;
 pub mod process;
@@ -31,6 +33,7 @@ mod resp;
 mod signal;
 mod watchdog;
 
+pub use certificates::{Authority, Identity};
 pub use clock::boot_time_ns;
 pub use process::Process;
 pub use proxy::{Matcher, Proxy, Rule};
