@@ -105,9 +105,8 @@ impl RedisConfig {
     /// # Errors
     /// [`UrlError::Anonymous`].
     pub(super) fn check_credentials(&self) -> Result<(), UrlError> {
-        let host = match self.connection_info().addr() {
-            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => host,
-            _ => return Ok(()),
+        let (ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. }) = self.connection_info().addr() else {
+            return Ok(());
         };
         let password = self.connection_info().redis_settings().password();
         let known = password.is_some_and(|password| !password.is_empty()) || self.shows_certificate();
