@@ -7,6 +7,7 @@
 //! | module | for |
 //! |---|---|
 //! | [`server`] | start, kill, freeze, restart and look into a Redis or Valkey server |
+//! | [`cluster`] | the same for a cluster of masters and replicas |
 //! | [`certificates`] | make an authority and certificates, good ones and bad ones |
 //! | [`proxy`] | delay, hold, lose, repeat and cut traffic at an exact request or reply |
 //! | [`process`] | run worker programs and kill or freeze them |
@@ -21,6 +22,7 @@
 
 pub mod certificates;
 pub mod clock;
+pub mod cluster;
 pub mod history;
 pub mod process;
 pub mod proxy;
@@ -35,6 +37,7 @@ mod watchdog;
 
 pub use certificates::{Authority, Identity};
 pub use clock::boot_time_ns;
+pub use cluster::RedisCluster;
 pub use process::Process;
 pub use proxy::{Matcher, Proxy, Rule};
 pub use server::{RedisServer, ServerVersion};

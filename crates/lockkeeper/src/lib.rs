@@ -88,6 +88,7 @@ pub use object::hold_handle::HoldHandle;
 pub use object::latch::{CountDownLatch, LatchEnd};
 pub use object::mutex::{Mutex, MutexGuard, Ran};
 pub use object::periodic::{Periodic, PeriodicGuard};
+pub use object::rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use object::scope::{Scope, ScopedGuard};
 pub use service::hold::HoldState;
 pub use service::release::Unlocked;

@@ -18,7 +18,25 @@ impl Owner {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The text with which the same caller writes under a read-write lock.
+    pub(crate) fn writing(&self) -> Self {
+        Self(format!("{}{WRITING}", self.0).into())
+    }
+
+    /// The text with which a writer of a read-write lock reads.
+    pub(crate) fn reading(&self) -> Self {
+        Self(self.0.strip_suffix(WRITING).unwrap_or(&self.0).into())
+    }
 }
+
+/// Whether a text is that of a writer, of whichever peer; one in a transaction has more behind it.
+pub(crate) fn is_writing(text: &str) -> bool {
+    text.ends_with(WRITING) || text.contains(":write:")
+}
+
+/// What Redisson adds to the text of a writer.
+const WRITING: &str = ":write";
 
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

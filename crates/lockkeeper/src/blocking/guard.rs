@@ -28,15 +28,14 @@ pub(super) fn held_by_this_thread(origin: &Origin) -> Option<Arc<Turn>> {
 }
 
 /// Makes a new hold this thread's.
-pub(super) fn remember(guard: crate::MutexGuard) -> MutexGuard {
+pub(super) fn remember(turn: &Arc<Turn>) {
     HELD.with_borrow_mut(|held| {
         held.retain(|turn| turn.strong_count() > 0);
-        held.push(Arc::downgrade(&guard.turn));
+        held.push(Arc::downgrade(turn));
     });
-    MutexGuard::new(guard)
 }
 
-fn forget(turn: &Arc<Turn>) {
+pub(super) fn forget(turn: &Arc<Turn>) {
     HELD.with_borrow_mut(|held| held.retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(turn))));
 }
 
@@ -60,6 +59,12 @@ impl MutexGuard {
             guard,
             _of_this_thread: PhantomData,
         }
+    }
+
+    /// The guard of a hold that becomes this thread's.
+    pub(super) fn remembered(guard: crate::MutexGuard) -> Self {
+        remember(&guard.turn);
+        Self::new(guard)
     }
 
     blocking_hold_methods!();
@@ -94,7 +99,7 @@ pub struct MovableMutexGuard {
 impl MovableMutexGuard {
     /// Makes the hold the present thread's.
     pub fn into_thread(self) -> MutexGuard {
-        remember(self.guard)
+        MutexGuard::remembered(self.guard)
     }
 
     /// The same guard for async code.

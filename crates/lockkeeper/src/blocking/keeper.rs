@@ -4,6 +4,7 @@ use super::latch::CountDownLatch;
 use super::mutex::Mutex;
 use super::parking::block_on;
 use super::periodic::Periodic;
+use super::rwlock::RwLock;
 use crate::error::Error;
 use crate::keeper::{CloseReport, Inspection, KeeperBuilder};
 
@@ -54,6 +55,11 @@ impl Keeper {
     /// The spin lock of this name; see [`lockkeeper::Keeper::spin_mutex`](crate::Keeper::spin_mutex).
     pub fn spin_mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(self.inner.spin_mutex(name))
+    }
+
+    /// The read-write lock of this name; see [`lockkeeper::Keeper::rwlock`](crate::Keeper::rwlock).
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(self.inner.rwlock(name))
     }
 
     /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).

@@ -22,6 +22,7 @@ mod latch;
 mod mutex;
 mod parking;
 mod periodic;
+mod rwlock;
 
 pub use guard::{MovableMutexGuard, MutexGuard};
 pub use keeper::Keeper;
@@ -29,3 +30,4 @@ pub use latch::CountDownLatch;
 pub use mutex::Mutex;
 pub(crate) use parking::block_on;
 pub use periodic::{Periodic, PeriodicGuard};
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use super::guard::{MutexGuard, held_by_this_thread, remember};
+use super::guard::{MutexGuard, held_by_this_thread};
 use super::parking::block_on;
 use crate::base::lease::Lease;
 use crate::engine::Layout;
 use crate::error::Error;
-use crate::object::scope::reenter;
+use crate::object::scope::check_reentry;
 use crate::service::waiting::Polling;
 
 /// A lock by name, for threads; see [`lockkeeper::Mutex`](crate::Mutex). Re-entrant: the thread that holds it may lock it
@@ -59,7 +59,7 @@ impl Mutex {
     pub fn lock(&self) -> Result<MutexGuard, Error> {
         match self.inner()? {
             Some(guard) => Ok(guard),
-            None => Ok(remember(block_on(self.inner.core(), self.inner.lock())??)),
+            None => Ok(MutexGuard::remembered(block_on(self.inner.core(), self.inner.lock())??)),
         }
     }
 
@@ -70,7 +70,10 @@ impl Mutex {
     pub fn try_lock(&self) -> Result<MutexGuard, Error> {
         match self.inner()? {
             Some(guard) => Ok(guard),
-            None => Ok(remember(block_on(self.inner.core(), self.inner.try_lock())??)),
+            None => Ok(MutexGuard::remembered(block_on(
+                self.inner.core(),
+                self.inner.try_lock(),
+            )??)),
         }
     }
 
@@ -84,7 +87,10 @@ impl Mutex {
 
     fn inner(&self) -> Result<Option<MutexGuard>, Error> {
         match held_by_this_thread(self.inner.origin()?) {
-            Some(turn) => Ok(Some(MutexGuard::new(reenter(turn, self.inner.options())?))),
+            Some(turn) => {
+                let turn = check_reentry(turn, self.inner.options())?;
+                Ok(Some(MutexGuard::new(crate::MutexGuard::new(turn))))
+            }
             None => Ok(None),
         }
     }

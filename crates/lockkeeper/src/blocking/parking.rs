@@ -12,11 +12,20 @@ use crate::service::core::Core;
 
 /// Runs a future on this thread, parked while there is nothing to do; timers and connections are the keeper's own.
 pub(crate) fn block_on<F: Future>(core: &Core, future: F) -> Result<F::Output, Error> {
+    block_on_with(core, future, |future| future).map_err(|(_, error)| error)
+}
+
+/// The same with a value that goes into the future, or comes back if this thread must not block.
+pub(super) fn block_on_with<T, F: Future>(
+    core: &Core,
+    value: T,
+    work: impl FnOnce(T) -> F,
+) -> Result<F::Output, (T, Error)> {
     if drives_async_tasks() {
-        return Err(Error::BlockingInAsync);
+        return Err((value, Error::BlockingInAsync));
     }
     let _context = core.executor.handle().enter();
-    Ok(park_on(future))
+    Ok(park_on(work(value)))
 }
 
 /// As [`block_on`], before there is a keeper: on a small runtime that ends with the call.

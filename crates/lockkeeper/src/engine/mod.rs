@@ -105,6 +105,8 @@ pub(crate) enum Cause {
     Refused(Refusal, String),
     /// The key holds something else (a word for what it is).
     WrongKind(String),
+    /// The hold that was to be converted is not there.
+    NotHeld,
 }
 
 impl StepError {
@@ -127,7 +129,7 @@ impl StepError {
         match &self.cause {
             Cause::Unreachable(_) | Cause::Late => true,
             Cause::Refused(refusal, _) => refusal.is_transient(),
-            Cause::WrongKind(_) | Cause::Tls(..) => false,
+            Cause::WrongKind(_) | Cause::NotHeld | Cause::Tls(..) => false,
         }
     }
 
@@ -157,6 +159,7 @@ impl StepError {
                 wanted,
                 found,
             },
+            Cause::NotHeld => Error::NotHeld,
         }
     }
 }

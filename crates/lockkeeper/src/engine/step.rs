@@ -26,6 +26,10 @@ pub(crate) enum Kind {
     Fenced,
     /// Redisson's hash, and a line of those who wait.
     Fair,
+    /// Reading under a read-write lock: Redisson's hash of a mode and its holders, and a key beside it for each read hold.
+    Read,
+    /// Writing under the same.
+    Write,
     /// A mutex for a run that is made once in a period: at its end the key may rest, held by nobody.
     Periodic(Layout),
     /// Redisson's count-down latch: a number that is there only while it is above zero.
@@ -40,6 +44,7 @@ impl Kind {
             Self::Spin => "spin mutex",
             Self::Fenced => "fenced mutex",
             Self::Fair => "fair mutex",
+            Self::Read | Self::Write => "read-write lock",
             Self::Periodic(_) => "mutex",
             Self::Latch => "latch",
         }
@@ -67,16 +72,16 @@ impl Kind {
     /// Whether callers of one process that cannot have it at once stand in one line, of which only the head asks.
     pub(crate) const fn is_lined_up(self) -> bool {
         match self {
-            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) => true,
-            Self::Fair | Self::Latch => false,
+            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) | Self::Write => true,
+            Self::Fair | Self::Read | Self::Latch => false,
         }
     }
 
     /// Whether a waiter has a place on the server, which is to be given up when it goes away.
     pub(crate) const fn keeps_places(self) -> bool {
         match self {
-            Self::Fair => true,
-            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) | Self::Latch => false,
+            Self::Fair | Self::Write => true,
+            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) | Self::Read | Self::Latch => false,
         }
     }
 
@@ -115,6 +120,7 @@ impl Target {
             | Kind::Fair
             | Kind::Periodic(Layout::Redisson) => name.prefixed("redisson_lock__channel"),
             Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => name.prefixed("lockkeeper_channel"),
+            Kind::Read | Kind::Write => name.prefixed("redisson_rwlock"),
             // Redisson adds braces whatever the name has.
             Kind::Latch => format!("redisson_countdownlatch__channel__{{{}}}", name.as_str()),
         };
@@ -159,6 +165,26 @@ impl Target {
     pub(crate) fn timeout_key(&self) -> String {
         self.name.prefixed("redisson_lock_timeout")
     }
+
+    /// The key of an owner's first read hold; ours have no other.
+    pub(crate) fn hold_key(&self, owner: &Owner) -> String {
+        self.name.suffixed(&format!("{}:rwlock_timeout:1", owner.as_str()))
+    }
+
+    /// What the keys of all read holds of a read-write lock begin with, before the owner.
+    pub(crate) fn hold_key_base(&self) -> String {
+        self.name.suffixed("")
+    }
+
+    /// Which writers wait, each with the moment until which its notice stands, in milliseconds of the server's time.
+    pub(crate) fn writers_key(&self) -> String {
+        self.name.prefixed("lockkeeper_writer")
+    }
+
+    /// There while it is the turn of readers who have waited for long.
+    pub(crate) fn readers_key(&self) -> String {
+        self.name.prefixed("lockkeeper_reader")
+    }
 }
 
 /// One atomic step.
@@ -166,6 +192,9 @@ impl Target {
 pub(crate) enum Step {
     /// Take the object, or tell how long the present hold has left.
     Acquire(Acquire),
+    /// Take one side of a read-write lock in the place of the hold that `from` has on the other. The same again gets the same
+    /// answer.
+    Convert { acquire: Acquire, from: Owner },
     /// Lengthen holds; the replies are in the order of the entries.
     Renew(Vec<Renew>),
     /// Free the object if this owner holds it, and take it out of any line in which it waits.
@@ -182,6 +211,21 @@ pub(crate) enum Step {
     Operate(Operation),
     /// Tell what is known of the name, of whatever kind it is.
     Inspect { name: Name },
+}
+
+impl Step {
+    /// The name that it is about; none if it may be about several.
+    pub(crate) fn name(&self) -> Option<&Name> {
+        match self {
+            Self::Acquire(step) | Self::Convert { acquire: step, .. } => Some(&step.target.name),
+            Self::Release { target, .. } | Self::Rest { target, .. } | Self::ForceRelease { target } => {
+                Some(&target.name)
+            }
+            Self::Operate(step) => Some(&step.target.name),
+            Self::Inspect { name } => Some(name),
+            Self::Renew(_) => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -387,4 +431,6 @@ pub(crate) struct Holder {
     pub(crate) holds: u64,
     /// Milliseconds until the hold ends unless it is renewed; `None` if the key has no expiry.
     pub(crate) time_left: Option<u64>,
+    /// Whether it is the writer of a read-write lock.
+    pub(crate) writes: bool,
 }

@@ -123,6 +123,31 @@ pub enum Error {
         kind: &'static str,
     },
 
+    /// Other readers hold the lock, so that this one cannot become its writer. The read hold stays as it was.
+    #[error(
+        "\"{name}\" has other readers; give the read hold up before asking for the write lock, and look again at what was read"
+    )]
+    OtherReaders {
+        /// The name, control characters escaped.
+        name: String,
+    },
+
+    /// Other guards share this hold, by re-entry, so that it cannot become another one.
+    #[error("other guards share this hold of \"{name}\"; give them up first")]
+    SharedHold {
+        /// The name, control characters escaped.
+        name: String,
+    },
+
+    /// Whoever reads asked for the write lock, and would have waited for itself for ever. Nothing was sent.
+    #[error(
+        "the caller reads \"{name}\" itself and would wait for itself; make the read guard a write guard by try_upgrade, or give it up first"
+    )]
+    WouldWaitForItself {
+        /// The name, control characters escaped.
+        name: String,
+    },
+
     /// An inner lock call asked for a lease that the outer hold cannot satisfy.
     #[error(
         "the inner lease of {inner:?} is longer than what the outer hold has left ({outer:?}); ask for less, or extend the outer hold first"
@@ -181,7 +206,11 @@ impl Error {
     pub const fn is_contention(&self) -> bool {
         matches!(
             self,
-            Self::Busy { .. } | Self::TimedOut { .. } | Self::AttemptsUsedUp { .. } | Self::Conflict { .. }
+            Self::Busy { .. }
+                | Self::TimedOut { .. }
+                | Self::AttemptsUsedUp { .. }
+                | Self::OtherReaders { .. }
+                | Self::Conflict { .. }
         )
     }
 

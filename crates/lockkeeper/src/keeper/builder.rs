@@ -4,6 +4,7 @@ use std::time::Duration;
 use super::Keeper;
 use crate::base::clock::{Clock, SystemClock};
 use crate::engine::embedded::EmbeddedEngine;
+use crate::engine::redis::cluster::ClusterEngine;
 use crate::engine::redis::{RedisConfig, RedisEngine};
 use crate::error::Error;
 use crate::service::core::{Core, Settings, TurnBudget};
@@ -142,7 +143,37 @@ impl KeeperBuilder {
     /// # Cancelling
     /// Nothing is left behind.
     pub async fn connect(self, url: &str) -> Result<Keeper, Error> {
+        if url.starts_with("redis+cluster://") || url.starts_with("rediss+cluster://") {
+            return self.connect_cluster(RedisConfig::from_cluster_url(url)?).await;
+        }
         self.connect_with(RedisConfig::from_url(url)?).await
+    }
+
+    /// Connects to a cluster by some of its nodes, which tell of the others. All of them are used with the same credentials
+    /// and limits, those of the first.
+    ///
+    /// # Errors
+    /// Those of [`connect`](Self::connect), if none of the nodes answers.
+    ///
+    /// # Cancelling
+    /// Nothing is left behind.
+    pub async fn connect_cluster(self, nodes: Vec<RedisConfig>) -> Result<Keeper, Error> {
+        let nodes = nodes.into_iter().map(|node| self.with_settings(node));
+        let nodes: Vec<_> = nodes.collect::<Result<_, _>>()?;
+        let executor = keeper_thread()?;
+        let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
+        let engine = ClusterEngine::connect(nodes, clock, executor.handle().clone()).await?;
+        let core = Core::new(engine, executor, self.settings);
+        core.executor.spawn(Arc::clone(&core.renewal).drive());
+        Ok(Keeper::on(core, self.flush))
+    }
+
+    /// A node's configuration with what was set here.
+    fn with_settings(&self, mut config: RedisConfig) -> Result<RedisConfig, Error> {
+        if let Some(Secret(password)) = &self.password {
+            config = config.password(password);
+        }
+        Ok(config.response_limit(self.settings.response_limit)?)
     }
 
     /// Connects with settings that are Redis' own: heartbeat, connect limit, client name.
@@ -152,10 +183,8 @@ impl KeeperBuilder {
     ///
     /// # Cancelling
     /// Nothing is left behind.
-    pub async fn connect_with(self, mut config: RedisConfig) -> Result<Keeper, Error> {
-        if let Some(Secret(password)) = &self.password {
-            config = config.password(password);
-        }
+    pub async fn connect_with(self, config: RedisConfig) -> Result<Keeper, Error> {
+        let config = self.with_settings(config)?;
         self.open(config).await
     }
 
@@ -170,12 +199,7 @@ impl KeeperBuilder {
     }
 
     async fn open(self, config: RedisConfig) -> Result<Keeper, Error> {
-        let config = config.response_limit(self.settings.response_limit)?;
-        let executor = Executor::thread().map_err(|error| Error::Unreachable {
-            doing: "starting the keeper's thread",
-            detail: error.to_string(),
-            effect: crate::error::Effect::None,
-        })?;
+        let executor = keeper_thread()?;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let engine = RedisEngine::connect(config, clock, executor.handle().clone()).await?;
         let optimistic = engine.updates().clone();
@@ -186,4 +210,12 @@ impl KeeperBuilder {
         core.executor.spawn(Arc::clone(&core.renewal).drive());
         Ok(Keeper::on(core, self.flush))
     }
+}
+
+fn keeper_thread() -> Result<Executor, Error> {
+    Executor::thread().map_err(|error| Error::Unreachable {
+        doing: "starting the keeper's thread",
+        detail: error.to_string(),
+        effect: crate::error::Effect::None,
+    })
 }

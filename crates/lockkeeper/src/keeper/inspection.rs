@@ -6,6 +6,9 @@ use crate::base::token::Token;
 use crate::engine::{self, Answer, Lane, Layout, Reply, Step, Target};
 use crate::error::Error;
 use crate::object::mutex::Mutex;
+use crate::object::rwlock::RwLock;
+use crate::service::core::Core;
+use crate::service::turn::Origin;
 use std::sync::Arc;
 
 /// What the server knows of a name.
@@ -14,7 +17,7 @@ use std::sync::Arc;
 pub struct Inspection {
     /// The name that was asked for.
     pub name: String,
-    /// What it is: `mutex` for a lock of either layout, `fair` for one with a line beside it, else a word for what the key
+    /// What it is: `mutex` for a lock of either layout, `fair` for one with a line beside it, `rwlock`, else a word for what the key
     /// holds; `None` if there is no such key. A fair mutex for which nobody waits cannot be told from a plain one.
     pub kind: Option<String>,
     /// The layout of a lock.
@@ -23,7 +26,8 @@ pub struct Inspection {
     pub holders: Vec<Holder>,
     /// How long a name that nobody holds still stays taken; see [`Periodic`](crate::Periodic).
     pub resting: Option<Duration>,
-    /// Who waits in a line on the server, head first: of a fair mutex. Of other kinds the server knows no waiters.
+    /// Who waits in a line on the server, head first: of a fair mutex; and which writers wait for a read-write lock, one for each
+    /// process, in no order. Of other kinds the server knows no waiters.
     pub waiting: Vec<InLine>,
     /// The last fencing token on record.
     pub token: Option<Token>,
@@ -37,8 +41,11 @@ pub struct Holder {
     pub owner: String,
     /// How often it is held; more than once only by a peer that counts re-entry on the server.
     pub holds: u64,
-    /// When the hold ends unless it is renewed; `None` if the key carries no expiry.
+    /// When the hold ends unless it is renewed; `None` if the key carries no expiry. Zero for a reader that died and is still
+    /// listed: it keeps no writer of ours out.
     pub time_left: Option<Duration>,
+    /// Whether it is the writer of a read-write lock.
+    pub writes: bool,
 }
 
 /// One that waits in a line on the server.
@@ -63,6 +70,7 @@ impl Inspection {
             owner: holder.owner,
             holds: holder.holds,
             time_left: holder.time_left.map(Duration::from_millis),
+            writes: holder.writes,
         };
         let waiter = |waiter: engine::InLine| InLine {
             owner: waiter.owner,
@@ -149,12 +157,39 @@ impl Mutex {
     /// [`Error::WrongKind`] if the key is something else, which is left alone; [`Error::Name`], [`Error::Unreachable`],
     /// [`Error::Refused`].
     pub async fn force_unlock(&self) -> Result<bool, Error> {
-        let target = Arc::clone(self.origin()?.target());
-        let keeper = Keeper {
-            core: Arc::clone(self.core()),
-            _flush: None,
-        };
-        tracing::warn!(name = %target.name, "freeing a lock by force");
-        keeper.force_release(target).await
+        force_unlock(self.core(), self.origin()?).await
+    }
+}
+
+async fn force_unlock(core: &Arc<Core>, origin: &Origin) -> Result<bool, Error> {
+    let target = Arc::clone(origin.target());
+    let keeper = Keeper {
+        core: Arc::clone(core),
+        _flush: None,
+    };
+    tracing::warn!(name = %target.name, "freeing a lock by force");
+    keeper.force_release(target).await
+}
+
+impl RwLock {
+    /// Frees the lock of all its readers, whoever they are, and wakes who waits. Tells whether there were any; a writer is left
+    /// alone.
+    ///
+    /// What [`Mutex::force_unlock`] says of holders holds here too. For an operator, not for a program.
+    ///
+    /// # Errors
+    /// Those of [`Mutex::force_unlock`].
+    pub async fn force_unlock_read(&self) -> Result<bool, Error> {
+        force_unlock(self.core(), &self.sides()?.reading).await
+    }
+
+    /// Frees the lock of its writer, whoever that is, and wakes who waits. Tells whether there was one; readers are left alone.
+    ///
+    /// What [`Mutex::force_unlock`] says of holders holds here too. For an operator, not for a program.
+    ///
+    /// # Errors
+    /// Those of [`Mutex::force_unlock`].
+    pub async fn force_unlock_write(&self) -> Result<bool, Error> {
+        force_unlock(self.core(), &self.sides()?.writing).await
     }
 }

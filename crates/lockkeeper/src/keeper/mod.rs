@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::object::latch::CountDownLatch;
 use crate::object::mutex::Mutex;
 use crate::object::periodic::Periodic;
+use crate::object::rwlock::RwLock;
 use crate::object::scope::Scope;
 use crate::service::core::{Core, Settings};
 use crate::service::executor::Executor;
@@ -173,6 +174,19 @@ impl Keeper {
     /// ```
     pub fn spin_mutex(&self, name: impl AsRef<str>) -> Mutex {
         Mutex::new(&self.core, Kind::Spin, name.as_ref())
+    }
+
+    /// The read-write lock of this name: any number of readers, or one writer.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let reader = keeper.rwlock("prices").read().await?;
+    /// assert!(keeper.rwlock("prices").try_write().await.is_err());
+    /// # drop(reader); Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
+        RwLock::new(&self.core, name.as_ref())
     }
 
     /// The count-down latch of this name, for any number of waiters.

@@ -6,4 +6,5 @@ pub(crate) mod latch;
 pub(crate) mod mutex;
 pub(crate) mod options;
 pub(crate) mod periodic;
+pub(crate) mod rwlock;
 pub(crate) mod scope;

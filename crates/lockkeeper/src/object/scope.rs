@@ -2,12 +2,14 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError, Weak};
 
+use super::holding::unlock;
 use super::mutex::{Mutex, MutexGuard};
 use super::options::Options;
+use super::rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard, read_inside, write_inside};
 use crate::error::Error;
 use crate::service::hold::HoldState;
 use crate::service::release::Unlocked;
-use crate::service::turn::Turn;
+use crate::service::turn::{Origin, Turn};
 
 /// One logical caller of async code, for re-entry: made by [`Keeper::scope`](crate::Keeper::scope).
 ///
@@ -38,7 +40,7 @@ impl Scope {
     pub async fn lock(&self, mutex: &Mutex) -> Result<ScopedGuard<'_>, Error> {
         match self.inner(mutex)? {
             Some(guard) => Ok(guard),
-            None => Ok(self.keep(mutex.lock().await?)),
+            None => Ok(self.keep(mutex.lock().await?.turn, MutexGuard::new)),
         }
     }
 
@@ -49,35 +51,78 @@ impl Scope {
     pub async fn try_lock(&self, mutex: &Mutex) -> Result<ScopedGuard<'_>, Error> {
         match self.inner(mutex)? {
             Some(guard) => Ok(guard),
-            None => Ok(self.keep(mutex.try_lock().await?)),
+            None => Ok(self.keep(mutex.try_lock().await?.turn, MutexGuard::new)),
+        }
+    }
+
+    /// Comes in as a reader, or shares the hold if this scope reads or writes already; a writer that waits does not stop it.
+    ///
+    /// A guard that shares a write hold keeps that hold, and so keeps others out, for as long as it lives.
+    ///
+    /// # Errors
+    /// Those of [`RwLock::read`], and of [`lock`](Self::lock) on re-entry.
+    ///
+    /// # Cancelling
+    /// As [`RwLock::read`]; re-entry itself never waits.
+    pub async fn read(&self, rwlock: &RwLock) -> Result<ScopedGuard<'_, RwLockReadGuard>, Error> {
+        match read_inside(rwlock, |origin| self.held(origin))? {
+            Some(turn) => Ok(self.share(turn, RwLockReadGuard::new)),
+            None => Ok(self.keep(rwlock.read().await?.turn, RwLockReadGuard::new)),
+        }
+    }
+
+    /// Comes in as the writer, or shares the hold if this scope writes already.
+    ///
+    /// # Errors
+    /// Those of [`RwLock::write`], and of [`lock`](Self::lock) on re-entry; [`Error::WouldWaitForItself`], at once, if this scope
+    /// reads: [`RwLockReadGuard::try_upgrade`] is the way from reading to writing.
+    ///
+    /// # Cancelling
+    /// As [`RwLock::write`]; re-entry itself never waits.
+    pub async fn write(&self, rwlock: &RwLock) -> Result<ScopedGuard<'_, RwLockWriteGuard>, Error> {
+        match write_inside(rwlock, |origin| self.held(origin))? {
+            Some(turn) => Ok(self.share(turn, RwLockWriteGuard::new)),
+            None => Ok(self.keep(rwlock.write().await?.turn, RwLockWriteGuard::new)),
         }
     }
 
     fn inner(&self, mutex: &Mutex) -> Result<Option<ScopedGuard<'_>>, Error> {
-        let origin = mutex.origin()?;
+        let turn = self.held(mutex.origin()?);
+        let turn = turn.map(|turn| check_reentry(turn, mutex.options())).transpose()?;
+        Ok(turn.map(|turn| self.share(turn, MutexGuard::new)))
+    }
+
+    /// The turn that this scope has there, if any.
+    fn held(&self, origin: &Origin) -> Option<Arc<Turn>> {
         // All are taken out first: the last use of a turn must not end under the lock.
         let turns: Vec<_> = {
             let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
             held.iter().filter_map(Weak::upgrade).collect()
         };
-        let turn = turns.into_iter().find(|turn| turn.origin.is(origin));
-        match turn {
-            Some(turn) => Ok(Some(ScopedGuard::new(self, reenter(turn, mutex.options())?))),
-            None => Ok(None),
+        turns.into_iter().find(|turn| turn.origin.is(origin))
+    }
+
+    /// A guard of a new hold, which becomes this scope's.
+    fn keep<G>(&self, turn: Arc<Turn>, guard: impl FnOnce(Arc<Turn>) -> G) -> ScopedGuard<'_, G> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|turn| turn.strong_count() > 0);
+        held.push(Arc::downgrade(&turn));
+        drop(held);
+        self.share(turn, guard)
+    }
+
+    /// One more guard of a hold that is this scope's.
+    fn share<G>(&self, turn: Arc<Turn>, guard: impl FnOnce(Arc<Turn>) -> G) -> ScopedGuard<'_, G> {
+        ScopedGuard {
+            scope: self,
+            turn: Arc::downgrade(&turn),
+            guard: guard(turn),
         }
     }
 
-    fn keep(&self, guard: MutexGuard) -> ScopedGuard<'_> {
+    fn forget(&self, turn: &Weak<Turn>) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.retain(|turn| turn.strong_count() > 0);
-        held.push(Arc::downgrade(&guard.turn));
-        drop(held);
-        ScopedGuard::new(self, guard)
-    }
-
-    fn forget(&self, turn: &Arc<Turn>) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.retain(|known| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(turn)));
+        held.retain(|known| !known.ptr_eq(turn));
     }
 }
 
@@ -87,8 +132,8 @@ impl fmt::Debug for Scope {
     }
 }
 
-/// An inner guard of a hold, if the hold can give what is asked for.
-pub(crate) fn reenter(turn: Arc<Turn>, options: &Options) -> Result<MutexGuard, Error> {
+/// The same turn, if its hold can give what is asked for.
+pub(crate) fn check_reentry(turn: Arc<Turn>, options: &Options) -> Result<Arc<Turn>, Error> {
     if let HoldState::Lost(reason) = turn.state() {
         return Err(Error::Lost(reason));
     }
@@ -100,25 +145,23 @@ pub(crate) fn reenter(turn: Arc<Turn>, options: &Options) -> Result<MutexGuard, 
             outer: outer.duration(),
         });
     }
-    Ok(MutexGuard::new(turn))
+    Ok(turn)
 }
 
-/// A guard that belongs to its scope and cannot leave it. It offers all that a [`MutexGuard`] does.
+/// A guard that belongs to its scope and cannot leave it. It offers all that the guard inside does.
 #[must_use = "a guard that is not kept frees the lock at once"]
-pub struct ScopedGuard<'scope> {
+pub struct ScopedGuard<'scope, G = MutexGuard> {
     scope: &'scope Scope,
-    guard: MutexGuard,
+    guard: G,
+    /// The guard's own.
+    turn: Weak<Turn>,
 }
 
-impl<'scope> ScopedGuard<'scope> {
-    fn new(scope: &'scope Scope, guard: MutexGuard) -> Self {
-        Self { scope, guard }
-    }
-
+impl<G> ScopedGuard<'_, G> {
     /// Makes the guard movable, and takes the hold out of the scope's re-entry: from now on this scope waits for it as
     /// others do.
-    pub fn into_owned(self) -> MutexGuard {
-        self.scope.forget(&self.guard.turn);
+    pub fn into_owned(self) -> G {
+        self.scope.forget(&self.turn);
         self.guard
     }
 
@@ -127,19 +170,24 @@ impl<'scope> ScopedGuard<'scope> {
     /// # Errors
     /// Those of [`MutexGuard::unlock`].
     pub async fn unlock(self) -> Result<Unlocked, Error> {
-        self.guard.unlock().await
+        let turn = self.turn.upgrade();
+        drop(self.guard);
+        match turn {
+            Some(turn) => unlock(turn).await,
+            None => Err(Error::NotHeld),
+        }
     }
 }
 
-impl Deref for ScopedGuard<'_> {
-    type Target = MutexGuard;
+impl<G> Deref for ScopedGuard<'_, G> {
+    type Target = G;
 
-    fn deref(&self) -> &MutexGuard {
+    fn deref(&self) -> &G {
         &self.guard
     }
 }
 
-impl fmt::Debug for ScopedGuard<'_> {
+impl<G: fmt::Debug> fmt::Debug for ScopedGuard<'_, G> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.guard.fmt(f)
     }

@@ -3,13 +3,15 @@ use std::time::Duration;
 
 use super::cleanup::{Closing, lease_over};
 use super::core::Core;
-use super::hold::Grant;
+use super::hold::{Grant, Hold};
 use super::request::Request;
 use super::waiting::{Backoff, sleep_until};
 use crate::base::clock::Moment;
 use crate::base::lease::{Terms, whole_milliseconds};
 use crate::base::owner::Owner;
-use crate::engine::{Acquire, Acquired, Answer, Busy, Cause, Copies, Lane, Reply, Step, StepError, Target, Waiting};
+use crate::engine::{
+    Acquire, Acquired, Answer, Busy, Cause, Copies, Kind, Lane, Reply, Step, StepError, Target, Waiting,
+};
 
 /// How often a refusal as "too late" is repeated at once: the first repeat knows the server's time.
 const LATE_REPEATS: u32 = 3;
@@ -20,6 +22,8 @@ pub(crate) struct Attempt {
     pub(crate) owner: Owner,
     pub(crate) copies: Arc<Copies>,
     target: Arc<Target>,
+    /// The hold in whose place this one is to be, if there is one.
+    from: Option<Owner>,
     terms: Terms,
     longest: Option<Duration>,
     block: u32,
@@ -50,10 +54,15 @@ impl Attempt {
         } else {
             Duration::ZERO
         };
+        let owner = core.owners.next();
         Self {
-            owner: core.owners.next(),
+            owner: match target.kind {
+                Kind::Write => owner.writing(),
+                _ => owner,
+            },
             copies: Arc::new(Copies::new()),
             target: Arc::clone(target),
+            from: None,
             terms,
             longest: request.longest,
             block,
@@ -62,6 +71,25 @@ impl Attempt {
             asked: terms
                 .milliseconds
                 .saturating_add(whole_milliseconds(turns.saturating_add(turns / 99))),
+        }
+    }
+
+    /// The attempt to have one side of a read-write lock in the place of a hold on the other, with its terms.
+    pub(crate) fn converting(target: &Arc<Target>, from: &Hold, now: Moment) -> Self {
+        Self {
+            owner: match target.kind {
+                Kind::Write => from.owner.writing(),
+                _ => from.owner.reading(),
+            },
+            copies: Arc::new(Copies::new()),
+            target: Arc::clone(target),
+            from: Some(from.owner.clone()),
+            terms: from.terms,
+            longest: (from.longest_until < Moment::FAR).then(|| from.longest_until.since(now)),
+            block: 1,
+            waits_since: None,
+            turns: Duration::ZERO,
+            asked: from.terms.milliseconds,
         }
     }
 
@@ -83,14 +111,21 @@ impl Attempt {
         loop {
             let left = until.since(core.clock_now()).max(Duration::from_millis(1));
             let limit = left.min(core.settings.response_limit);
-            let step = Step::Acquire(Acquire {
+            let acquire = Acquire {
                 target: Arc::clone(&self.target),
                 owner: self.owner.clone(),
                 lease: self.asked,
                 block: self.block,
                 waiting: self.waits_since.map(|since| waiting(core, since)),
                 copies: Arc::clone(&self.copies),
-            });
+            };
+            let step = match &self.from {
+                None => Step::Acquire(acquire),
+                Some(from) => Step::Convert {
+                    acquire,
+                    from: from.clone(),
+                },
+            };
             let error = match core.engine.perform(lane, step, limit).await {
                 Ok(Answer {
                     reply: Reply::Acquired(acquired),

@@ -73,6 +73,8 @@ pub(crate) struct Hold {
     longest_lease: AtomicU64,
     end: AtomicU8,
     claimed: AtomicBool,
+    /// It is being exchanged for another hold, so that the server may know it no more although it is not lost.
+    converting: AtomicBool,
     changed: Notify,
     meters: Arc<Meters>,
     /// Where the renewal service keeps this hold: the moment of its next renewal; 0 while it is not there.
@@ -106,6 +108,7 @@ impl Hold {
             longest_lease: AtomicU64::new(grant.asked),
             end: AtomicU8::new(LIVE),
             claimed: AtomicBool::new(true),
+            converting: AtomicBool::new(false),
             changed: Notify::new(),
             meters,
             renewal_due: AtomicU64::new(0),
@@ -231,6 +234,15 @@ impl Hold {
 
     pub(crate) fn is_claimed(&self) -> bool {
         self.claimed.load(Ordering::Acquire)
+    }
+
+    /// While it is being exchanged for another hold a renewal that does not find it says nothing.
+    pub(crate) fn set_converting(&self, converting: bool) {
+        self.converting.store(converting, Ordering::Release);
+    }
+
+    pub(crate) fn is_converting(&self) -> bool {
+        self.converting.load(Ordering::Acquire)
     }
 
     /// From now on, when the hold ends its name stays taken until so long after the grant.

@@ -148,6 +148,8 @@ impl Renewal {
                 hold.confirm(sent, hold.terms.trusted(), now);
                 self.schedule(hold, sent.plus(hold.terms.renewal_period()));
             }
+            // Taken up again if it is not exchanged after all.
+            Renewed::Gone if hold.is_converting() => {}
             Renewed::Gone => {
                 hold.lose(LossReason::GoneOnServer);
             }

@@ -28,6 +28,7 @@ fn hash(source: &str, openings: &[&str], rest: &str) -> String {
 const OPENING: &str = script!("shared/opening");
 const LINE: &str = script!("shared/line");
 const GRANT: &str = script!("shared/grant");
+const RWLOCK: &str = script!("shared/rwlock");
 
 static ACQUIRE: Hashes = LazyLock::new(|| {
     vec![
@@ -64,4 +65,20 @@ pub(crate) fn is_renewal(request: &Request) -> bool {
 
 pub(crate) fn is_release(request: &Request) -> bool {
     calls(request, &RELEASE)
+}
+
+static UPGRADE: Hashes = LazyLock::new(|| vec![hash(script!("rwlock/upgrade"), &[RWLOCK], GRANT)]);
+static DOWNGRADE: Hashes = LazyLock::new(|| vec![hash(script!("rwlock/downgrade"), &[OPENING, RWLOCK], "")]);
+static READ_RENEWAL: Hashes = LazyLock::new(|| vec![hash(script!("rwlock/renew_read"), &[OPENING], "")]);
+
+pub(crate) fn is_upgrade(request: &Request) -> bool {
+    calls(request, &UPGRADE)
+}
+
+pub(crate) fn is_downgrade(request: &Request) -> bool {
+    calls(request, &DOWNGRADE)
+}
+
+pub(crate) fn is_read_renewal(request: &Request) -> bool {
+    calls(request, &READ_RENEWAL)
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::keyspace::{Keyspace, Now, Value};
-use super::{fair, mutex, token};
+use super::{fair, mutex, rwlock, token};
 use crate::base::name::Name;
+use crate::base::owner::is_writing;
 use crate::engine::{Holder, Inspection, Layout, Target, is_resting_mark};
 
 pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspection {
@@ -12,10 +13,11 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
     let token = token::last_known(keyspace, now, &target);
     let waiting = fair::line(keyspace, now, &target);
     let fair_or = |kind: &'static str| if waiting.is_empty() { kind } else { "fair" };
+    let writers = rwlock::waiting_writers(keyspace, now, &target);
     let Some(entry) = keyspace.get(name.as_str(), now) else {
         return Inspection {
-            kind: fair_or("").to_owned(),
-            waiting,
+            kind: fair_or(if writers.is_empty() { "" } else { "rwlock" }).to_owned(),
+            waiting: if waiting.is_empty() { writers } else { waiting },
             token,
             ..Inspection::default()
         };
@@ -28,11 +30,23 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
                 owner: owner.clone(),
                 holds: 1,
                 time_left,
+                writes: false,
             };
             ("mutex", Some(Layout::Plain), vec![holder])
         }
         Value::Hash(fields) => match holders(fields, time_left) {
-            Some(holders) if fields.contains_key("mode") => ("rwlock", Some(Layout::Redisson), holders),
+            Some(holders) if fields.contains_key("mode") => {
+                let writes = fields.get("mode").is_some_and(|mode| mode == "write");
+                let holders = sides(keyspace, now, &target, holders, writes);
+                return Inspection {
+                    kind: "rwlock".to_owned(),
+                    layout: Some(Layout::Redisson),
+                    holders,
+                    waiting: writers,
+                    token,
+                    ..Inspection::default()
+                };
+            }
             Some(holders) => ("mutex", Some(Layout::Redisson), holders),
             None => ("hash", None, Vec::new()),
         },
@@ -67,7 +81,20 @@ fn holders(fields: &BTreeMap<String, String>, time_left: Option<u64>) -> Option<
             owner: owner.clone(),
             holds: holds.parse().ok()?,
             time_left,
+            writes: false,
         })
     });
     holders.collect()
+}
+
+/// Tells the writer from readers, whose holds end on their own.
+fn sides(keyspace: &mut Keyspace, now: Now, target: &Target, mut holders: Vec<Holder>, writes: bool) -> Vec<Holder> {
+    for holder in &mut holders {
+        holder.writes = writes && is_writing(&holder.owner);
+        if !holder.writes {
+            let left = rwlock::hold_left(keyspace, now, target, &holder.owner, holder.holds);
+            holder.time_left = Some(left.unwrap_or(0));
+        }
+    }
+    holders
 }

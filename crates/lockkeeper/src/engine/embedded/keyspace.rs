@@ -80,6 +80,11 @@ impl Keyspace {
         }
     }
 
+    /// How many milliseconds a key has left that ends.
+    pub(super) fn left(&mut self, key: &str, now: Now) -> Option<u64> {
+        self.get(key, now)?.time_left(now)
+    }
+
     pub(super) fn remove(&mut self, key: &str) {
         self.entries.remove(key);
     }

@@ -13,6 +13,7 @@ mod latch;
 mod mutex;
 mod post;
 mod rest;
+mod rwlock;
 mod timeline;
 mod token;
 
@@ -162,7 +163,15 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                     mutex::acquire(keyspace, now, &acquire)?
                 }
                 Kind::Fair => fair::acquire(keyspace, now, &acquire, post)?,
+                Kind::Read | Kind::Write => rwlock::acquire(keyspace, now, &acquire)?,
                 Kind::Latch => return Err(not_held(&acquire.target)),
+            })
+        }
+        Step::Convert { acquire, from } => {
+            note_copy(&acquire.copies, now.at);
+            Reply::Acquired(match acquire.target.kind {
+                Kind::Read | Kind::Write => rwlock::convert(keyspace, now, &acquire, &from, post)?,
+                _ => return Err(not_held(&acquire.target)),
             })
         }
         Step::Renew(entries) => {
@@ -172,6 +181,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                     Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Fair | Kind::Periodic(_) => {
                         mutex::renew(keyspace, now, entry)
                     }
+                    Kind::Read | Kind::Write => rwlock::renew(keyspace, now, entry),
                     Kind::Latch => return Err(not_held(&entry.target)),
                 })
             };
@@ -182,6 +192,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 mutex::release(keyspace, now, &target, &owner, post)?
             }
             Kind::Fair => fair::release(keyspace, now, &target, &owner, post)?,
+            Kind::Read | Kind::Write => rwlock::release(keyspace, now, &target, &owner, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::Rest { target, owner, rest } => Reply::Released(rest::rest(keyspace, now, &target, &owner, rest, post)?),
@@ -190,6 +201,7 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 mutex::force_release(keyspace, now, &target, post)?
             }
             Kind::Fair => fair::force_release(keyspace, now, &target, post)?,
+            Kind::Read | Kind::Write => rwlock::force_release(keyspace, now, &target, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::Operate(operation) => {

@@ -35,6 +35,10 @@ pub struct RedisConfig {
     /// There if the connections are encrypted, and only then.
     #[cfg(feature = "tls")]
     pub(super) tls: Option<Tls>,
+    /// Messages stay within their shard.
+    pub(super) sharded: bool,
+    /// Each request says that it was sent here for a slot that is on its way.
+    pub(super) asking: bool,
 }
 
 impl RedisConfig {
@@ -105,6 +109,8 @@ impl RedisConfig {
             heartbeat: Duration::from_secs(1),
             allow_anonymous: false,
             preloaded_scripts: false,
+            sharded: false,
+            asking: false,
         })
     }
 
@@ -165,6 +171,67 @@ impl RedisConfig {
             .map(|character| if character.is_ascii_graphic() { character } else { '_' })
             .collect();
         self
+    }
+
+    /// The same for another server of the same deployment.
+    pub(super) fn at(&self, host: &str, port: u16) -> Self {
+        let mut config = self.clone();
+        let address = match config.info.addr() {
+            ConnectionAddr::TcpTls {
+                insecure, tls_params, ..
+            } => ConnectionAddr::TcpTls {
+                host: host.to_owned(),
+                port,
+                insecure: *insecure,
+                tls_params: tls_params.clone(),
+            },
+            _ => ConnectionAddr::Tcp(host.to_owned(), port),
+        };
+        config.info = config.info.set_addr(address);
+        config
+    }
+
+    /// Host and port, if it is reached by the network.
+    pub(super) fn host_and_port(&self) -> Option<(&str, u16)> {
+        match self.info.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => Some((host, *port)),
+            _ => None,
+        }
+    }
+
+    /// Reads `redis+cluster://user:password@host:port,host:port`, of which any may be down: one that answers tells of all
+    /// the others. `rediss+cluster` is the same over TLS.
+    ///
+    /// # Errors
+    /// Those of [`from_url`](Self::from_url), and [`UrlError::Limit`] for a database other than 0.
+    pub(crate) fn from_cluster_url(url: &str) -> Result<Vec<Self>, UrlError> {
+        let configs = Self::from_url_with_hosts(url)?;
+        if configs.iter().any(|config| config.database() != 0) {
+            return Err(UrlError::Limit("a cluster has one database, number 0"));
+        }
+        Ok(configs)
+    }
+
+    /// One for each host of a URL that names several, with everything else in common.
+    fn from_url_with_hosts(url: &str) -> Result<Vec<Self>, UrlError> {
+        let no_hosts = || unreadable("it names no hosts; the form is scheme://host:port,host:port");
+        let (scheme, rest) = url.split_once("://").ok_or_else(no_hosts)?;
+        let scheme = scheme.split('+').next().unwrap_or_default();
+        let (authority, path) = match rest.find(['/', '?']) {
+            Some(end) => rest.split_at(end),
+            None => (rest, ""),
+        };
+        let (credentials, hosts) = match authority.rsplit_once('@') {
+            Some((credentials, hosts)) => (format!("{credentials}@"), hosts),
+            None => (String::new(), authority),
+        };
+        if hosts.split(',').any(str::is_empty) {
+            return Err(no_hosts());
+        }
+        hosts
+            .split(',')
+            .map(|host| Self::from_url(&format!("{scheme}://{credentials}{host}{path}")))
+            .collect()
     }
 
     pub(super) fn name_on_server(&self) -> &str {

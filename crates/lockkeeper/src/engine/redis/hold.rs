@@ -10,6 +10,7 @@ use super::fair;
 use super::link::Link;
 use super::mutex;
 use super::reply::{Status, not_understood, number, refused, time_left, told};
+use super::rwlock;
 use super::script::Script;
 use super::session::{Failure, Session};
 use crate::base::clock::Moment;
@@ -38,10 +39,29 @@ impl Window {
 }
 
 pub(super) async fn acquire(link: &Arc<Link>, step: &Acquire, until: Instant) -> Result<Answer, StepError> {
+    grant(link, step, until, |window| acquire_call(step, window)).await
+}
+
+pub(super) async fn convert(
+    link: &Arc<Link>,
+    step: &Acquire,
+    from: &Owner,
+    until: Instant,
+) -> Result<Answer, StepError> {
+    grant(link, step, until, |window| rwlock::convert_call(step, from, window)).await
+}
+
+/// Sends what may be granted.
+async fn grant(
+    link: &Arc<Link>,
+    step: &Acquire,
+    until: Instant,
+    call: impl FnOnce(Window) -> (&'static Script, Cmd),
+) -> Result<Answer, StepError> {
     let session = link.session(until).await?;
     let sent = session.node().now();
     let window = Window::of(&session, sent, until);
-    let (script, command) = acquire_call(step, window);
+    let (script, command) = call(window);
     let ticket = step.copies.sending(sent, window.use_by);
     let settled = run(&session, script, &command, sent, until, |rest, status| {
         Some(Reply::Acquired(match (status, rest) {
@@ -167,6 +187,7 @@ pub(super) fn acquire_call(step: &Acquire, window: Window) -> (&'static Script, 
             mutex::acquire_call(step, window)
         }
         Kind::Fair => fair::acquire_call(step, window),
+        Kind::Read | Kind::Write => rwlock::acquire_call(step, window),
     }
 }
 
@@ -176,6 +197,7 @@ pub(super) fn release_call(target: &Target, owner: &Owner) -> (&'static Script, 
             mutex::release_call(target, owner)
         }
         Kind::Fair => fair::release_call(target, owner),
+        Kind::Read | Kind::Write => rwlock::release_call(target, owner),
     }
 }
 
@@ -185,5 +207,6 @@ pub(super) fn force_release_call(target: &Target) -> (&'static Script, Cmd) {
             mutex::force_release_call(target)
         }
         Kind::Fair => fair::force_release_call(target),
+        Kind::Read | Kind::Write => rwlock::force_release_call(target),
     }
 }

@@ -10,6 +10,7 @@ use super::link::Link;
 use super::reply::{Status, any_text, text, time_left};
 use super::script;
 use crate::base::name::Name;
+use crate::base::owner::is_writing;
 use crate::engine::{Answer, Holder, InLine, Inspection, Layout, Reply, StepError, Target, is_resting_mark};
 
 /// How many fields of a hash are listed at most: a lock has few, and a peer's big hash must not hold up the server.
@@ -38,22 +39,24 @@ pub(super) async fn inspect(link: &Arc<Link>, name: Name, until: Instant) -> Res
 pub(super) fn inspect_call(name: Name) -> Cmd {
     let target = Target::new(Layout::default(), name);
     let name = target.name.as_str();
-    let mut command = script::INSPECT.call(5, 1, 5 * name.len() + 128);
+    let mut command = script::INSPECT.call(7, 1, 7 * name.len() + 160);
     command
         .arg(name)
         .arg(&target.token_key)
         .arg(&target.peer_token_key)
         .arg(target.queue_key())
         .arg(target.timeout_key())
+        .arg(target.writers_key())
+        .arg(target.hold_key_base())
         .arg(MOST_FIELDS);
     command
 }
 
 fn read(rest: &[Value]) -> Option<Inspection> {
-    let [kind, left, record, peer, content, line] = rest else {
+    let [kind, left, record, peer, content, line, writers, ends] = rest else {
         return None;
     };
-    let waiting = line_of(line)?;
+    let (mut waiting, writers) = (line_of(line)?, line_of(writers)?);
     let (kind, left) = (text(kind)?, time_left(left));
     let (kind, layout, mut holders) = match kind {
         "none" => ("", None, Vec::new()),
@@ -67,20 +70,26 @@ fn read(rest: &[Value]) -> Option<Inspection> {
                     owner,
                     holds: 1,
                     time_left: left,
+                    writes: false,
                 };
                 ("mutex", Some(Layout::Plain), vec![holder])
             }
         }
         // One that is too large is told without its fields.
-        "hash" if content.as_map_iter().is_some() => hash(content, left)?,
+        "hash" if content.as_map_iter().is_some() => hash(content, left, ends)?,
         other => (other, None, Vec::new()),
     };
     // Beside a line it is a fair one; without anybody in line it cannot be told from a plain one.
     let kind = if !waiting.is_empty() && matches!(kind, "mutex" | "") {
         "fair"
+    } else if !writers.is_empty() && kind.is_empty() {
+        "rwlock"
     } else {
         kind
     };
+    if kind == "rwlock" {
+        waiting = writers;
+    }
     let all = holders.len();
     holders.retain(|holder| !is_resting_mark(&holder.owner));
     Some(Inspection {
@@ -111,23 +120,35 @@ fn line_of(line: &Value) -> Option<Vec<InLine>> {
 }
 
 /// A hash of owners and counts is a mutex, with a `mode` beside them a read-write lock, and else no lock.
-fn hash(fields: &Value, time_left: Option<u64>) -> Option<(&'static str, Option<Layout>, Vec<Holder>)> {
+fn hash(fields: &Value, left: Option<u64>, ends: &Value) -> Option<(&'static str, Option<Layout>, Vec<Holder>)> {
     let mut kind = "mutex";
     let mut holders = Vec::new();
+    let mut writes = false;
+    let mut ends = ends.as_sequence()?.iter();
     for (owner, holds) in fields.as_map_iter()? {
         let owner = any_text(owner);
+        let end = ends.next();
         if owner == "mode" {
             kind = "rwlock";
+            writes = text(holds) == Some("write");
             continue;
         }
         let Some(holds) = text(holds).and_then(|holds| holds.parse().ok()) else {
             return Some(("hash", None, Vec::new()));
         };
         holders.push(Holder {
+            writes: is_writing(&owner),
             owner,
             holds,
-            time_left,
+            // Each read hold ends on its own.
+            time_left: end.map_or(left, time_left),
         });
+    }
+    for holder in &mut holders {
+        holder.writes &= writes;
+        if holder.writes {
+            holder.time_left = left;
+        }
     }
     holders.sort_by(|one, next| one.owner.cmp(&next.owner));
     Some((kind, Some(Layout::Redisson), holders))

@@ -6,6 +6,7 @@
 
 mod access;
 mod backoff;
+pub(crate) mod cluster;
 mod config;
 mod fair;
 mod hold;
@@ -22,6 +23,7 @@ mod parameters;
 mod refusal;
 mod renewal;
 mod reply;
+mod rwlock;
 mod script;
 mod session;
 mod signals;
@@ -67,9 +69,8 @@ impl RedisEngine {
         keeper: Handle,
     ) -> Result<Arc<Self>, Error> {
         let limit = config.connect_limit;
-        let node = Arc::new(Node::new(config, clock)?);
-        let lanes = Arc::new(Lanes::new(&node, keeper.clone()));
-        let link = Arc::clone(lanes.background());
+        let engine = Self::new(config, clock, keeper.clone())?;
+        let link = Arc::clone(engine.lanes.background());
         // The caller may be on no runtime of tokio's; the keeper's always has a timer.
         let connecting = keeper.spawn(async move { link.session(Instant::now() + limit * 2).await });
         match connecting.await {
@@ -77,12 +78,25 @@ impl RedisEngine {
             Ok(Err(error)) => return Err(connecting_error(error)),
             Err(_) => return Err(connecting_error(keeper_ended())),
         }
+        Ok(engine)
+    }
+
+    /// Connects when something is asked for.
+    fn new(config: RedisConfig, clock: Arc<dyn Clock>, keeper: Handle) -> Result<Arc<Self>, Error> {
+        let node = Arc::new(Node::new(config, clock)?);
+        let lanes = Arc::new(Lanes::new(&node, keeper.clone()));
         Ok(Arc::new(Self {
             signals: signals::start(&node, &keeper),
             updates: optimistic::Updates::new(&node, &keeper),
             node,
             lanes,
         }))
+    }
+
+    /// Asks something about the deployment, on the background connection.
+    async fn ask(&self, command: &::redis::Cmd, until: Instant) -> Result<::redis::Value, StepError> {
+        let session = self.lanes.background().session(until).await?;
+        session.request(command, until).await.map_err(|failure| failure.error)
     }
 
     /// Optimistic updates on this server.
@@ -96,6 +110,7 @@ async fn perform(link: &Arc<Link>, step: Step, limit: Duration) -> Result<Answer
     let until = Instant::now() + limit;
     match step {
         Step::Acquire(acquire) => hold::acquire(link, &acquire, until).await,
+        Step::Convert { acquire, from } => hold::convert(link, &acquire, &from, until).await,
         Step::Renew(entries) => renewal::renew(link, &entries, until).await,
         Step::Release { target, owner } => hold::release(link, &target, &owner, until).await,
         Step::Rest { target, owner, rest } => hold::rest(link, &target, &owner, rest, until).await,
@@ -119,6 +134,7 @@ fn connecting_error(error: StepError) -> Error {
             detail,
             effect,
         },
+        Cause::NotHeld => Error::NotHeld,
         Cause::Late => Error::Unreachable {
             doing: "connecting",
             detail: "too slow".to_owned(),

@@ -244,6 +244,7 @@ fn failed(error: &StepError) -> Error {
             detail: detail.clone(),
             effect,
         },
+        Cause::NotHeld => Error::NotHeld,
         Cause::Late => Error::Unreachable {
             doing: "updating",
             detail: "too slow".to_owned(),

@@ -10,6 +10,7 @@ use super::hold::Window;
 use super::link::Link;
 use super::mutex::record_life;
 use super::reply::{Status, not_understood, number, refused, told};
+use super::rwlock;
 use super::script::{self, Script};
 use super::session::{Failure, Session};
 use crate::base::clock::Moment;
@@ -25,17 +26,21 @@ enum Family {
     Hash,
     /// A string that is the owner.
     Plain,
+    /// A key of the owner's own, beside a hash of all readers.
+    Read,
 }
 
 impl Family {
     fn of(kind: Kind) -> Self {
         match kind {
             Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => Self::Plain,
+            Kind::Read => Self::Read,
             Kind::Mutex(Layout::Redisson)
             | Kind::Periodic(Layout::Redisson)
             | Kind::Spin
             | Kind::Fenced
             | Kind::Fair
+            | Kind::Write
             | Kind::Latch => Self::Hash,
         }
     }
@@ -44,6 +49,7 @@ impl Family {
         match self {
             Self::Hash => &script::MUTEX_RENEW,
             Self::Plain => &script::PLAIN_RENEW,
+            Self::Read => &script::RWLOCK_RENEW_READ,
         }
     }
 }
@@ -173,6 +179,9 @@ fn read(session: &Session, value: &Value, entries: usize, sent: Moment) -> Resul
 
 pub(super) fn renew_call(entries: &[Renew], batch: &[usize], window: Window) -> (&'static Script, Cmd) {
     let terms = Terms::of(&entries[batch[0]]);
+    if terms.family == Family::Read {
+        return rwlock::renew_read_call(entries, batch, window);
+    }
     let script = terms.family.script();
     let batched = || batch.iter().map(|place| &entries[*place]);
     let records = batched().filter(|entry| entry.refresh_token).count();

@@ -17,6 +17,8 @@ pub(super) enum Status {
     Late,
     /// The key is of another kind, told by a word; nothing was changed.
     WrongKind,
+    /// The hold that was to be converted is not there; nothing was changed.
+    NotHeld,
 }
 
 /// A reply of a script.
@@ -38,6 +40,7 @@ pub(super) fn told(reply: &Value) -> Option<Told<'_>> {
             1 => Status::Not,
             2 => Status::Late,
             3 => Status::WrongKind,
+            4 => Status::NotHeld,
             _ => return None,
         },
         server_time: u64::try_from(*server_time).ok()?,
@@ -50,6 +53,7 @@ pub(super) fn refused(told: &Told<'_>) -> Option<StepError> {
     match told.status {
         Status::Done | Status::Not => None,
         Status::Late => Some(StepError::none(Cause::Late)),
+        Status::NotHeld => Some(StepError::none(Cause::NotHeld)),
         Status::WrongKind => Some(StepError::none(Cause::WrongKind(
             told.rest
                 .first()

@@ -1,6 +1,6 @@
 //! The scripts: one file a step, each hashed once. `EVALSHA` runs them; a server that does not know one is given it.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use redis::{Arg, Cmd};
 
@@ -10,6 +10,8 @@ pub(super) struct Script {
     name: &'static str,
     source: String,
     hash: String,
+    /// The same for servers on which messages stay within their shard.
+    sharded: OnceLock<(String, String)>,
 }
 
 impl Script {
@@ -26,6 +28,7 @@ impl Script {
             name,
             hash: redis::Script::new(&source).get_hash().to_owned(),
             source,
+            sharded: OnceLock::new(),
         }
     }
 
@@ -50,23 +53,44 @@ impl Script {
         command
     }
 
-    /// A call with the text of the script in the place of its hash.
-    pub(super) fn whole_call(&self, call: &Cmd) -> Cmd {
-        let mut command = redis::cmd("EVAL");
-        command.arg(&self.source);
-        for argument in call.args_iter().skip(2) {
-            if let Arg::Simple(bytes) = argument {
-                command.arg(bytes);
-            }
-        }
-        command
+    /// Source and hash for a server on which messages stay within their shard.
+    fn sharded(&self) -> &(String, String) {
+        self.sharded.get_or_init(|| {
+            let source = self.source.replace("'PUBLISH'", "'SPUBLISH'");
+            let hash = redis::Script::new(&source).get_hash().to_owned();
+            (source, hash)
+        })
     }
 
-    pub(super) fn load_command(&self) -> Cmd {
-        let mut command = Cmd::with_capacity(3, 16 + self.source.len());
-        command.arg("SCRIPT").arg("LOAD").arg(&self.source);
+    /// A call with the text of the script in the place of its hash.
+    pub(super) fn whole_call(&self, call: &Cmd, sharded: bool) -> Cmd {
+        let source = if sharded { &self.sharded().0 } else { &self.source };
+        with_first(call, "EVAL", source)
+    }
+
+    /// The same call where messages stay within their shard.
+    pub(super) fn sharded_call(&self, call: &Cmd) -> Cmd {
+        with_first(call, "EVALSHA", &self.sharded().1)
+    }
+
+    pub(super) fn load_command(&self, sharded: bool) -> Cmd {
+        let source = if sharded { &self.sharded().0 } else { &self.source };
+        let mut command = Cmd::with_capacity(3, 16 + source.len());
+        command.arg("SCRIPT").arg("LOAD").arg(source);
         command
     }
+}
+
+/// A call of the same keys and arguments, by another command with another first word.
+fn with_first(call: &Cmd, name: &str, first: &str) -> Cmd {
+    let mut command = redis::cmd(name);
+    command.arg(first);
+    for argument in call.args_iter().skip(2) {
+        if let Arg::Simple(bytes) = argument {
+            command.arg(bytes);
+        }
+    }
+    command
 }
 
 macro_rules! scripts {
@@ -105,12 +129,20 @@ scripts! {
     FAIR_ACQUIRE = "fair/acquire" after "shared/line" then "shared/grant";
     FAIR_RELEASE = "fair/release" after "shared/opening" "shared/line";
     FAIR_FORCE_RELEASE = "fair/force_release" after "shared/opening" "shared/line";
+    RWLOCK_ACQUIRE_READ = "rwlock/acquire_read" after "shared/opening" "shared/rwlock";
+    RWLOCK_ACQUIRE_WRITE = "rwlock/acquire_write" after "shared/rwlock" then "shared/grant";
+    RWLOCK_UPGRADE = "rwlock/upgrade" after "shared/rwlock" then "shared/grant";
+    RWLOCK_DOWNGRADE = "rwlock/downgrade" after "shared/opening" "shared/rwlock";
+    RWLOCK_RENEW_READ = "rwlock/renew_read" after "shared/opening";
+    RWLOCK_RELEASE_READ = "rwlock/release_read" after "shared/opening" "shared/rwlock";
+    RWLOCK_RELEASE_WRITE = "rwlock/release_write" after "shared/opening" "shared/rwlock";
+    RWLOCK_FORCE_RELEASE = "rwlock/force_release" after "shared/opening" "shared/rwlock";
     LATCH_SET_COUNT = "latch/set_count" after "shared/opening" "shared/latch";
     LATCH_COUNT_DOWN = "latch/count_down" after "shared/opening" "shared/latch";
     LATCH_REMOVE = "latch/remove" after "shared/opening" "shared/latch";
     LATCH_COUNT = "latch/count" after "shared/opening" "shared/latch";
     LATCH_AWAIT = "latch/await" after "shared/opening" "shared/latch";
-    INSPECT = "inspect";
+    INSPECT = "inspect" after "shared/opening" "shared/rwlock";
 }
 
 #[cfg(test)]

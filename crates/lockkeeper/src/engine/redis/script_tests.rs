@@ -13,6 +13,7 @@ use crate::engine::redis::inspect::inspect_call;
 use crate::engine::redis::mutex::rest_call;
 use crate::engine::redis::operation::operate_call;
 use crate::engine::redis::renewal::renew_call;
+use crate::engine::redis::rwlock::convert_call;
 use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Rest, Target};
 
 /// What the header of a script declares for `KEYS` or `ARGV`: numbers, and where a range begins.
@@ -68,7 +69,7 @@ fn holds(entries: usize, kind: Kind, refresh: usize) -> Vec<Renew> {
 }
 
 /// The kinds that are held.
-const HELD: [Kind; 7] = [
+const HELD: [Kind; 9] = [
     Kind::Mutex(Layout::Redisson),
     Kind::Mutex(Layout::Plain),
     Kind::Spin,
@@ -76,6 +77,8 @@ const HELD: [Kind; 7] = [
     Kind::Periodic(Layout::Redisson),
     Kind::Periodic(Layout::Plain),
     Kind::Fair,
+    Kind::Read,
+    Kind::Write,
 ];
 
 fn target(kind: Kind) -> Arc<Target> {
@@ -117,7 +120,13 @@ fn calls() -> Vec<Call> {
         }
         calls.extend(single.map(|(script, command)| (script, command, None)));
         let (script, command) = renew_call(&holds(3, kind, 2), &[0, 1, 2], window());
-        calls.push((script, command, Some((3, 2))));
+        // Each read hold has a key of its own, and none has a token.
+        let beside = if kind == Kind::Read { 3 } else { 2 };
+        calls.push((script, command, Some((3, beside))));
+        if matches!(kind, Kind::Read | Kind::Write) {
+            let (script, command) = convert_call(&acquire, &owner, window());
+            calls.push((script, command, None));
+        }
     }
     for action in [
         Action::SetCount(3),

@@ -12,7 +12,7 @@ use super::offset::ServerOffset;
 #[cfg(feature = "tls")]
 use super::refusal::not_tls;
 use super::refusal::{broken, not_connected, server_refused, too_old};
-use super::reply::time_reply;
+use super::reply::{not_understood, time_reply};
 use super::script::Script;
 use super::version::check;
 use crate::base::clock::Moment;
@@ -141,6 +141,9 @@ impl Session {
 
     /// Sends one command and waits for its reply until `until`. Dropping the future does no harm to the connection.
     pub(super) async fn request(&self, command: &Cmd, until: Instant) -> Result<Value, Failure> {
+        if self.node.config.asking {
+            return self.request_on_the_way(command, until).await;
+        }
         let mut connection = self.connection.clone();
         let sent = self.asking();
         let reply = timeout_at(until, connection.send_packed_command(command)).await;
@@ -150,6 +153,21 @@ impl Session {
                 settled: true,
             }),
             value => Ok(value),
+        }
+    }
+
+    /// As [`request`](Self::request), for a slot that is on its way to this server.
+    async fn request_on_the_way(&self, command: &Cmd, until: Instant) -> Result<Value, Failure> {
+        let mut both = redis::pipe();
+        both.cmd("ASKING").add_command(command.clone());
+        let mut replies = self.request_all(&both, until).await?;
+        match replies.pop() {
+            Some(Value::ServerError(error)) => Err(Failure {
+                error: server_refused(&self.node.config, &error),
+                settled: true,
+            }),
+            Some(value) => Ok(value),
+            None => Err(not_understood()),
         }
     }
 
@@ -164,13 +182,21 @@ impl Session {
     /// Runs a script by its hash. Where the server does not know it yet, it is loaded unseen; where it is flushed again
     /// and again in between, its text goes along.
     pub(super) async fn evaluate(&self, script: &Script, command: &Cmd, until: Instant) -> Result<Value, Failure> {
+        let sharded = self.node.config.sharded;
+        let translated;
+        let command = if sharded {
+            translated = script.sharded_call(command);
+            &translated
+        } else {
+            command
+        };
         for _ in 0..LOADS {
             let missing = match self.request(command, until).await {
                 Err(failure) if is_missing(&failure) => failure,
                 settled => return settled,
             };
             tracing::debug!(script = script.name(), "loading a script");
-            self.request(&script.load_command(), until)
+            self.request(&script.load_command(sharded), until)
                 .await
                 .map_err(|refused| Failure {
                     error: StepError::none(match refused.error.cause {
@@ -181,7 +207,7 @@ impl Session {
                 })?;
         }
         match self.request(command, until).await {
-            Err(failure) if is_missing(&failure) => self.request(&script.whole_call(command), until).await,
+            Err(failure) if is_missing(&failure) => self.request(&script.whole_call(command, sharded), until).await,
             settled => settled,
         }
     }

@@ -233,14 +233,25 @@ impl Line {
     /// Sends the wishes, one channel a command, and takes in what the server confirms. Tells the refusals, or `None` if
     /// the connection cannot be relied on any more.
     async fn grant(&mut self, wishes: &[Wish], until: Instant) -> Option<Vec<String>> {
+        let sharded = self.session.node().config.sharded;
+        let (subscribe, unsubscribe) = if sharded {
+            ("SSUBSCRIBE", "SUNSUBSCRIBE")
+        } else {
+            ("SUBSCRIBE", "UNSUBSCRIBE")
+        };
+        let (subscribed, unsubscribed) = if sharded {
+            (PushKind::SSubscribe, PushKind::SUnsubscribe)
+        } else {
+            (PushKind::Subscribe, PushKind::Unsubscribe)
+        };
         let mut commands = redis::pipe();
         let mut leaving = 0;
         for wish in wishes {
             match wish {
-                Wish::Subscribe(channel) => commands.cmd("SUBSCRIBE").arg(&**channel.name()),
+                Wish::Subscribe(channel) => commands.cmd(subscribe).arg(&**channel.name()),
                 Wish::Unsubscribe(name) => {
                     leaving += 1;
-                    commands.cmd("UNSUBSCRIBE").arg(&**name)
+                    commands.cmd(unsubscribe).arg(&**name)
                 }
             };
         }
@@ -262,12 +273,12 @@ impl Line {
                     });
                     *retry = Instant::now() + backoff.next();
                 }
-                (Wish::Subscribe(channel), reply) if confirms(reply, &PushKind::Subscribe, channel.name()) => {
+                (Wish::Subscribe(channel), reply) if confirms(reply, &subscribed, channel.name()) => {
                     self.refused.remove(channel.name());
                     self.subscribed.insert(Arc::clone(channel.name()));
                     channel.set_live(true);
                 }
-                (Wish::Unsubscribe(name), reply) if confirms(reply, &PushKind::Unsubscribe, name) => {
+                (Wish::Unsubscribe(name), reply) if confirms(reply, &unsubscribed, name) => {
                     self.subscribed.remove(name);
                 }
                 _ => return None,

@@ -4,6 +4,7 @@
 //! Where those who come first go first ([`Kind::is_lined_up`]) only the head of the local line speaks to the server, as in the
 //! local queue; elsewhere every waiter speaks for itself, all of them on one subscription.
 
+mod conversion;
 mod enter;
 mod release;
 mod seek;

@@ -25,7 +25,7 @@ impl Gate {
     }
 
     /// Ends a turn: local state changes before any request leaves. Tells how the hold was lost, if it was.
-    fn end(&self, turn: &Turn) -> Result<(), LossReason> {
+    pub(super) fn end(&self, turn: &Turn) -> Result<(), LossReason> {
         let now = self.core.now();
         turn.record(now);
         let hold = &turn.hold;
@@ -71,7 +71,7 @@ impl Gate {
     }
 
     /// A release is on its way from now on; the result hears its first answer.
-    fn awaiting(self: &Arc<Self>) -> impl Fn(Closed) + Clone + Send + 'static {
+    pub(super) fn awaiting(self: &Arc<Self>) -> impl Fn(Closed) + Clone + Send + 'static {
         self.lock().releasing += 1;
         let gate = Arc::clone(self);
         move |closed| {

@@ -5,7 +5,10 @@ mod fair;
 mod fenced;
 mod mutex;
 mod ownership;
+mod rwlock;
+mod rwlock_reentry;
 mod stage;
+mod turns;
 mod waiting;
 
 use stage::Stage;

@@ -6,6 +6,7 @@ mod data;
 mod hands;
 mod reach;
 mod refusals;
+mod rwlock;
 mod scripts;
 mod signals;
 mod unclear;

@@ -1,3 +1,4 @@
+mod rwlock;
 mod steps;
 mod virtual_time;
 

@@ -17,14 +17,14 @@ const EPOCH: u64 = 1_800_000_000_000_000;
 const BOTH: [Layout; 2] = [Layout::Redisson, Layout::Plain];
 
 /// An engine, its clock, and the steps in short.
-struct Stage {
-    engine: EmbeddedEngine,
+pub(super) struct Stage {
+    pub(super) engine: EmbeddedEngine,
     clock: Arc<HandClock>,
     owners: OwnerSource,
 }
 
 impl Stage {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let (engine, clock) = EmbeddedEngine::by_hand(EPOCH);
         Self {
             engine,
@@ -33,19 +33,25 @@ impl Stage {
         }
     }
 
-    fn pass(&self, milliseconds: u64) {
+    pub(super) fn pass(&self, milliseconds: u64) {
         self.clock.advance(Duration::from_millis(milliseconds));
     }
 
-    fn owner(&self) -> Owner {
+    pub(super) fn owner(&self) -> Owner {
         self.owners.next()
     }
 
-    fn reply(&self, step: Step) -> Result<Reply, StepError> {
+    pub(super) fn reply(&self, step: Step) -> Result<Reply, StepError> {
         self.engine.perform_now(step).map(|answer| answer.reply)
     }
 
-    fn acquire(&self, target: &Arc<Target>, owner: &Owner, lease: u64, block: u32) -> Result<Acquired, StepError> {
+    pub(super) fn acquire(
+        &self,
+        target: &Arc<Target>,
+        owner: &Owner,
+        lease: u64,
+        block: u32,
+    ) -> Result<Acquired, StepError> {
         let step = Step::Acquire(Acquire {
             target: Arc::clone(target),
             owner: owner.clone(),
@@ -61,28 +67,28 @@ impl Stage {
     }
 
     /// Acquires, and gives back the first token and the size of the block.
-    fn granted(&self, target: &Arc<Target>, owner: &Owner, lease: u64, block: u32) -> (u64, u32) {
+    pub(super) fn granted(&self, target: &Arc<Target>, owner: &Owner, lease: u64, block: u32) -> (u64, u32) {
         match self.acquire(target, owner, lease, block).unwrap() {
             Acquired::Granted { first_token, block } => (first_token, block),
             busy @ Acquired::Busy(_) => panic!("{busy:?}"),
         }
     }
 
-    fn busy(&self, target: &Arc<Target>) -> Option<u64> {
+    pub(super) fn busy(&self, target: &Arc<Target>) -> Option<u64> {
         match self.acquire(target, &self.owner(), 1000, 1).unwrap() {
             Acquired::Busy(busy) => busy.time_left,
             granted @ Acquired::Granted { .. } => panic!("{granted:?}"),
         }
     }
 
-    fn renew(&self, entries: Vec<Renew>) -> Vec<Renewed> {
+    pub(super) fn renew(&self, entries: Vec<Renew>) -> Vec<Renewed> {
         match self.reply(Step::Renew(entries)).unwrap() {
             Reply::Renewed(renewed) => renewed.into_iter().map(Result::unwrap).collect(),
             other => panic!("{other:?}"),
         }
     }
 
-    fn release(&self, target: &Arc<Target>, owner: &Owner) -> Result<Released, StepError> {
+    pub(super) fn release(&self, target: &Arc<Target>, owner: &Owner) -> Result<Released, StepError> {
         let step = Step::Release {
             target: Arc::clone(target),
             owner: owner.clone(),
@@ -93,7 +99,7 @@ impl Stage {
         })
     }
 
-    fn force_release(&self, target: &Arc<Target>) -> Result<bool, StepError> {
+    pub(super) fn force_release(&self, target: &Arc<Target>) -> Result<bool, StepError> {
         let step = Step::ForceRelease {
             target: Arc::clone(target),
         };
@@ -103,7 +109,7 @@ impl Stage {
         })
     }
 
-    fn inspect(&self, target: &Target) -> Inspection {
+    pub(super) fn inspect(&self, target: &Target) -> Inspection {
         let step = Step::Inspect {
             name: target.name.clone(),
         };
@@ -118,7 +124,7 @@ fn target(layout: Layout, name: &str) -> Arc<Target> {
     Arc::new(Target::new(layout, Name::new(name).unwrap()))
 }
 
-fn renewal(target: &Arc<Target>, owner: &Owner, lease: u64, longest: u64) -> Renew {
+pub(super) fn renewal(target: &Arc<Target>, owner: &Owner, lease: u64, longest: u64) -> Renew {
     Renew {
         target: Arc::clone(target),
         owner: owner.clone(),
@@ -129,7 +135,7 @@ fn renewal(target: &Arc<Target>, owner: &Owner, lease: u64, longest: u64) -> Ren
     }
 }
 
-fn wrong_kind(found: &str) -> StepError {
+pub(super) fn wrong_kind(found: &str) -> StepError {
     StepError::none(Cause::WrongKind(found.to_owned()))
 }
 

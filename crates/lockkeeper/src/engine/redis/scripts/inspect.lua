@@ -5,17 +5,18 @@
 -- KEYS[3]  Redisson's token
 -- KEYS[4]  the line of a fair mutex
 -- KEYS[5]  when each that waits in it counts as dead, in milliseconds of the server's time
+-- KEYS[6]  the notices of writers that wait for a read-write lock: each with the moment at which it falls
+-- KEYS[7]  what the keys of all read holds begin with
 --
 -- ARGV[1]  how many fields of a hash, and waiters of a line, are listed at most; a larger hash is told without its fields
 --
--- Reply    {0, server time, type, PTTL, token record or '', Redisson's token or '', content, line}
+-- Reply    {0, server time, type, PTTL, token record or '', Redisson's token or '', content, line, writers, ends}
 --          content: the text of a string; fields and values of a hash, in turn; else ''
 --          line: each that waits with the moment at which it counts as dead or '', in turn
+--          writers: the same for writers that wait for a read-write lock
+--          ends: for each holder of a read-write lock, in the order of the fields, how long its longest read hold has left
 --
--- Cost     8 commands, O(1) but for the fields and waiters that are listed.
-local call = redis.call
-local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
+-- Cost     9 commands, O(1) but for the fields, waiters and read holds that are listed.
 local kind = call('TYPE', KEYS[1]).ok
 local function text_of(key)
   local text = redis.pcall('GET', key)
@@ -38,4 +39,18 @@ if not waiters.err and #waiters > 0 then
   end
 end
 reply[8] = line
+local writers = pcall('ZRANGEBYSCORE', KEYS[6], '(' .. string.format('%.0f', math.floor(now / 1000)), '+inf', 'WITHSCORES')
+reply[9] = writers.err and {} or writers
+local ends = {}
+if kind == 'hash' and reply[7] ~= '' and call('HEXISTS', KEYS[1], 'mode') == 1 then
+  for i = 1, #reply[7], 2 do
+    local owner, holds = reply[7][i], reply[7][i + 1]
+    local longest = 0
+    if owner ~= 'mode' and string.find(holds, '^%d+$') then
+      longest = longest_of(KEYS[7], owner, holds)
+    end
+    ends[#ends + 1] = longest
+  end
+end
+reply[10] = ends
 return reply

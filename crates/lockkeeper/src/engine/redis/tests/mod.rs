@@ -7,6 +7,7 @@ mod layout;
 mod optimistic;
 mod refusals;
 mod renewal;
+mod rwlock;
 mod scripts;
 mod signals;
 mod tokens;

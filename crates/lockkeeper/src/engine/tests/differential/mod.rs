@@ -12,12 +12,14 @@ use std::fmt::Debug;
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use std::sync::Arc;
+
 use lockkeeper_testkit::RedisServer;
 
 use self::moves::Moves;
 use self::tally::Tally;
 use self::walk::{Disagreement, Walk};
-use crate::engine::{Step, Waiting};
+use crate::engine::{Kind, Step, Target, Waiting};
 
 const STEPS: u64 = 100_000;
 
@@ -78,7 +80,7 @@ async fn both_engines_answer_alike() {
 }
 
 /// What a script might do wrong, done to the embedded engine instead.
-const PLANTED: [(&str, Alteration); 14] = [
+const PLANTED: [(&str, Alteration); 20] = [
     ("a lease of a second more", |step| {
         if let Step::Acquire(acquire) = step {
             acquire.lease += 1000;
@@ -102,6 +104,48 @@ const PLANTED: [(&str, Alteration); 14] = [
     ("no place in line", |step| {
         if let Step::Acquire(acquire) = step {
             acquire.waiting = None;
+        }
+    }),
+    ("a reader who is patient at once", |step| {
+        if let Step::Acquire(acquire) = step
+            && acquire.target.kind == Kind::Read
+            && let Some(waiting) = &mut acquire.waiting
+        {
+            waiting.waited = 5_000;
+        }
+    }),
+    ("a reader who is never patient", |step| {
+        if let Step::Acquire(acquire) = step
+            && acquire.target.kind == Kind::Read
+            && let Some(waiting) = &mut acquire.waiting
+        {
+            waiting.waited = 0;
+        }
+    }),
+    ("a reader that stays", |step| {
+        if let Step::Release { target, .. } = step
+            && target.kind == Kind::Read
+        {
+            let name = target.name.clone();
+            *step = Step::Inspect { name };
+        }
+    }),
+    ("a forced release of both sides", |step| {
+        if let Step::ForceRelease { target } = step
+            && target.kind == Kind::Write
+        {
+            let target = Arc::new(Target::new(Kind::Read, target.name.clone()));
+            *step = Step::ForceRelease { target };
+        }
+    }),
+    ("a conversion that asks for less", |step| {
+        if let Step::Convert { acquire, .. } = step {
+            acquire.lease /= 2;
+        }
+    }),
+    ("a conversion of nobody's hold", |step| {
+        if let Step::Convert { acquire, .. } = step {
+            *step = Step::Acquire(acquire.clone());
         }
     }),
     ("a block of one more", |step| {

@@ -53,6 +53,14 @@ fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 of(&step.target, &step.owner)
             )
         }
+        Step::Convert { acquire, from } => write!(
+            f,
+            "convert {} to {}, lease {}, block {}",
+            of(&acquire.target, from),
+            acquire.owner.as_str(),
+            acquire.lease,
+            acquire.block
+        ),
         Step::Renew(entries) => {
             f.write_str("renew")?;
             entries.iter().try_for_each(|entry| {
@@ -84,7 +92,11 @@ const KINDS: [Kind; 7] = [
     Kind::Periodic(Layout::Plain),
 ];
 
+/// What may meet under the names of read-write locks.
+const RWLOCK_KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Mutex(Layout::Redisson)];
+
 /// Few names and few owners, so that they meet.
+const RWLOCK_NAMES: [&str; 4] = ["rw", "{rw}:1", "{rw}:2", "{rw}:3"];
 const NAMES: [&str; 5] = ["a", "order:1", "{orders}:42", "{orders}:43", "zwölf\r\n"];
 const OWNERS: u64 = 5;
 const LONGEST_LEASE: u64 = 60_000;
@@ -102,16 +114,18 @@ pub(super) struct Moves {
 impl Moves {
     /// The names are those of the walk with this number alone.
     pub(super) fn new(walk: u32, seed: u64) -> Self {
-        let targets = NAMES.iter().flat_map(|name| {
-            KINDS.map(|kind| {
-                let name = Name::new(&format!("{name}/{walk}")).expect("these are good names");
-                Arc::new(Target::new(kind, name))
-            })
-        });
+        let target = |name: &str, kind| {
+            let name = Name::new(&format!("{name}/{walk}")).expect("these are good names");
+            Arc::new(Target::new(kind, name))
+        };
+        let targets = NAMES.iter().flat_map(|name| KINDS.map(|kind| target(name, kind)));
+        let rwlocks = RWLOCK_NAMES
+            .iter()
+            .flat_map(|name| RWLOCK_KINDS.map(|kind| target(name, kind)));
         let uuid = "3f1b2c4d-0000-4000-8000-00000000beef";
         Self {
             random: Rng::with_seed(seed),
-            targets: targets.collect(),
+            targets: targets.chain(rwlocks).collect(),
             owners: (1..=OWNERS)
                 .map(|number| Owner::from_text(&format!("{uuid}:{number}")))
                 .collect(),
@@ -132,7 +146,8 @@ impl Moves {
 
     pub(super) fn next(&mut self) -> Move {
         match self.random.u32(0..1000) {
-            0..400 => Move::Step(self.acquire()),
+            0..350 => Move::Step(self.acquire()),
+            350..400 => Move::Step(self.convert()),
             400..570 => Move::Step(self.release()),
             570..630 => Move::Step(self.rest()),
             630..760 => Move::Step(Step::Renew(self.renewals())),
@@ -146,7 +161,8 @@ impl Moves {
             860..910 => Move::Lapse(self.lapse()),
             910..935 => self.write_name(),
             935..940 => self.write_line(),
-            940..955 => self.write_tokens(),
+            940..947 => self.write_rwlock(),
+            947..955 => self.write_tokens(),
             955..975 => Move::Remove(self.target().1.name.as_str().to_owned()),
             975..980 => {
                 let target = self.target().1;
@@ -169,6 +185,10 @@ impl Moves {
     }
 
     fn target(&mut self) -> (usize, Arc<Target>) {
+        // Readers and writers must meet each other more often than they meet a mutex.
+        if self.random.u32(0..3) == 0 {
+            return self.side();
+        }
         let index = self.random.usize(0..self.targets.len());
         (index, Arc::clone(&self.targets[index]))
     }
@@ -181,8 +201,59 @@ impl Moves {
     fn target_and_owner(&mut self) -> (Arc<Target>, Owner) {
         let (index, target) = self.target();
         let likely = self.granted.get(&index).filter(|_| self.random.u32(0..3) > 0).cloned();
-        let owner = likely.unwrap_or_else(|| self.owner());
+        let owner = likely.unwrap_or_else(|| match target.kind {
+            Kind::Write => self.owner().writing(),
+            // No two kinds of holders have one text in one hash.
+            Kind::Mutex(_) if self.is_rwlock(index) => Owner::from_text(&format!("{}0", self.owner().as_str())),
+            _ => self.owner(),
+        });
         (target, owner)
+    }
+
+    /// Whether the name of this target is one of the read-write locks.
+    fn is_rwlock(&self, index: usize) -> bool {
+        index >= NAMES.len() * KINDS.len()
+    }
+
+    /// One side of a read-write lock, the readers' more often, and its place.
+    fn side(&mut self) -> (usize, Arc<Target>) {
+        let name = self.random.usize(0..RWLOCK_NAMES.len());
+        let index = NAMES.len() * KINDS.len() + name * RWLOCK_KINDS.len() + self.random.usize(0..3) % 2;
+        (index, Arc::clone(&self.targets[index]))
+    }
+
+    /// Probably whoever holds the other side, the first of the two being the readers'.
+    fn convert(&mut self) -> Step {
+        let (index, target) = self.side();
+        let other = if target.kind == Kind::Read {
+            index + 1
+        } else {
+            index - 1
+        };
+        let likely = self.granted.get(&other).filter(|_| self.random.u32(0..4) > 0).cloned();
+        let (from, owner) = match (likely, target.kind) {
+            (Some(from), Kind::Read) => (from.clone(), from.reading()),
+            (Some(from), _) => (from.clone(), from.writing()),
+            (None, Kind::Read) => {
+                let owner = self.owner();
+                (owner.writing(), owner)
+            }
+            (None, _) => {
+                let owner = self.owner();
+                (owner.clone(), owner.writing())
+            }
+        };
+        Step::Convert {
+            acquire: Acquire {
+                target,
+                owner,
+                lease: self.lease(),
+                block: 1,
+                waiting: None,
+                copies: Arc::new(Copies::new()),
+            },
+            from,
+        }
     }
 
     fn lease(&mut self) -> u64 {
@@ -201,7 +272,7 @@ impl Moves {
                 self.random.u32(1..=LARGEST_BLOCK)
             },
             waiting: self.random.bool().then(|| Waiting {
-                waited: 0,
+                waited: [0, 600, 1_000, 1_500][self.random.usize(0..4)],
                 grace: self.random.u64(1..=8_000),
             }),
             copies: Arc::new(Copies::new()),
@@ -336,6 +407,40 @@ impl Moves {
             _ => target.timeout_key(),
         };
         Move::Write { key, value, life: None }
+    }
+
+    /// Holders of Java's, with more than one hold each and some of them dead, or what turns are kept by.
+    fn write_rwlock(&mut self) -> Move {
+        let target = self.side().1;
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let (java, ours) = ("a-java-service:17", self.owner());
+        let hold = |number: u32| format!("{}{java}:rwlock_timeout:{number}", target.hold_key_base());
+        let (key, value) = match self.random.u32(0..10) {
+            0 => (
+                target.name.as_str().to_owned(),
+                Foreign::Hash(vec![pair("mode", "read"), pair(java, "3"), pair(ours.as_str(), "1")]),
+            ),
+            1 => {
+                let writer = ours.writing();
+                let fields = vec![pair("mode", "write"), pair(writer.as_str(), "1"), pair(java, "2")];
+                (target.name.as_str().to_owned(), Foreign::Hash(fields))
+            }
+            2 => (
+                target.name.as_str().to_owned(),
+                Foreign::Hash(vec![pair("mode", "sleep")]),
+            ),
+            3 => (hold(1), Foreign::Text("1".to_owned())),
+            4 | 5 => (hold(self.random.u32(1..=3)), Foreign::Text("1".to_owned())),
+            6 => (target.hold_key(&ours), Foreign::Text("1".to_owned())),
+            7 => (target.readers_key(), Foreign::Text("1".to_owned())),
+            8 => (target.writers_key(), Foreign::Text("no notices".to_owned())),
+            _ => (target.writers_key(), Foreign::List),
+        };
+        Move::Write {
+            key,
+            value,
+            life: Some(self.lease()),
+        }
     }
 
     /// Redisson's token: below ours, far ahead, at the end, or none at all; or a record that is none.

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::engine::{Acquired, Cause, Released, Renewed, Reply, StepError};
+use crate::engine::{Acquired, Cause, Kind, Released, Renewed, Reply, Step, StepError};
 
 /// Times left mostly agree up to this: milliseconds are rounded down here and up there.
 const ROUNDING: u64 = 2;
@@ -38,7 +38,30 @@ impl Tally {
         self.inexact_times += u64::from(difference > ROUNDING);
     }
 
-    pub(super) fn count(&mut self, outcome: &Result<Reply, StepError>) {
+    pub(super) fn count(&mut self, step: &Step, outcome: &Result<Reply, StepError>) {
+        let rwlock = match (step, outcome) {
+            (Step::Acquire(step), Ok(Reply::Acquired(acquired))) => match (step.target.kind, acquired) {
+                (Kind::Read, Acquired::Granted { .. }) => Some("reading"),
+                (Kind::Read, Acquired::Busy(_)) => Some("not reading"),
+                (Kind::Write, Acquired::Granted { .. }) => Some("writing"),
+                (Kind::Write, Acquired::Busy(_)) => Some("not writing"),
+                _ => None,
+            },
+            (Step::Convert { acquire, .. }, Ok(Reply::Acquired(acquired))) => match (acquire.target.kind, acquired) {
+                (Kind::Read, Acquired::Granted { .. }) => Some("downgraded"),
+                (_, Acquired::Granted { .. }) => Some("upgraded"),
+                (_, Acquired::Busy(_)) => Some("not upgraded"),
+            },
+            (Step::Release { target, .. }, Ok(Reply::Released(Released::Freed { .. }))) => match target.kind {
+                Kind::Read => Some("read"),
+                Kind::Write => Some("written"),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(what) = rwlock {
+            *self.replies.entry(what).or_default() += 1;
+        }
         let mut count = |what| *self.replies.entry(what).or_default() += 1;
         match outcome {
             Ok(Reply::Acquired(Acquired::Granted { .. })) => count("granted"),
@@ -64,6 +87,9 @@ impl Tally {
                 cause: Cause::Refused(..),
                 ..
             }) => count("refused"),
+            Err(StepError {
+                cause: Cause::NotHeld, ..
+            }) => count("not held"),
             Err(_) => count("no answer"),
         }
     }
@@ -79,6 +105,20 @@ impl Tally {
             "wrong kind",
         ] {
             assert!(self.seen(reply) * 50 >= steps, "too few of {reply}: {self}");
+        }
+        for reply in [
+            "reading",
+            "not reading",
+            "writing",
+            "not writing",
+            "upgraded",
+            "not upgraded",
+            "downgraded",
+            "not held",
+            "read",
+            "written",
+        ] {
+            assert!(self.seen(reply) * 5_000 >= steps, "too few of {reply}: {self}");
         }
         for reply in [
             "freed heard",

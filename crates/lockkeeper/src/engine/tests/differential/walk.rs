@@ -148,10 +148,12 @@ impl Walk {
         let expected = self.sides.embedded.perform_now(expected_step);
         let told = told.map(|answer| answer.reply);
         let expected = expected.map(|answer| answer.reply);
-        if let (Step::Acquire(acquire), Ok(Reply::Acquired(Acquired::Granted { .. }))) = (step, &told) {
+        if let (Step::Acquire(acquire) | Step::Convert { acquire, .. }, Ok(Reply::Acquired(Acquired::Granted { .. }))) =
+            (step, &told)
+        {
             moves.note_granted(&acquire.target, &acquire.owner);
         }
-        self.tally.count(&told);
+        self.tally.count(step, &told);
         if let Some(line) = self.history.back_mut() {
             *line += &format!(": {told:?}");
         }

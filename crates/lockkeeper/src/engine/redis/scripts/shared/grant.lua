@@ -1,7 +1,8 @@
 -- shared/grant: the part of every acquire that does not depend on the layout. It stands behind a script that declares
 -- the keys and arguments, and that defines
 --   look(owner, now)  tells whether the owner holds the lock, and what else is there: {milliseconds left}, {milliseconds left, nil,
---                milliseconds until it must look again}, {false, kind}, or an error of the server's
+--                milliseconds until it must look again}, {false, kind}, {gone = true} if the hold that is to be converted is not there,
+--                or an error of the server's
 --   take(owner, now)  writes the lock
 local time = call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -19,6 +20,9 @@ local ours, other = look(owner, now)
 if other then
   if other.err then
     return other
+  end
+  if other.gone then
+    return {4, now}
   end
   if other[1] then
     return {1, now, other[1], other[3]}
