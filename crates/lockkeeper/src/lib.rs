@@ -48,7 +48,7 @@
 //! - If the server loses the lock (a restart without persistence, an eviction, a flush, a **failover** to a replica that had not
 //!   heard of the grant), it can be granted twice. A renewed hold learns of it at its next renewal.
 //! - There is no order between processes. Inside a process, it is first come, first served.
-//! - A keeper speaks to one server, without TLS. It knows nothing of Sentinel, of a cluster, or of several independent masters.
+//! - A keeper speaks to one server. It knows nothing of Sentinel, of a cluster, or of several independent masters.
 //!
 //! The server must be Redis 6.2, Valkey 7.2, or later.
 //!
@@ -64,6 +64,7 @@
 //!
 //! # Features
 //!
+//! - `tls`: `rediss://` URLs, with [verified certificates](redis::RedisConfig::from_url).
 //! - `redis-client`: a keeper may take address and credentials from a `redis::Client` of your own. It is the only place where a
 //!   dependency's type is in the API.
 
@@ -82,7 +83,9 @@ pub use base::clock::Clock;
 pub use base::lease::Lease;
 pub use base::token::Token;
 pub use engine::Layout;
-pub use error::{CandidateError, Effect, Error, LeaseError, LossReason, NameError, PermitsError, Refusal, UrlError};
+pub use error::{
+    CandidateError, Effect, Error, LeaseError, LossReason, NameError, PermitsError, Refusal, TlsFault, UrlError,
+};
 pub use keeper::{CloseReport, Holder, InLine, Inspection, Keeper, KeeperBuilder};
 pub use object::election::{Election, Leader, Leadership, Observation};
 pub use object::hold_handle::HoldHandle;

@@ -59,13 +59,14 @@ impl Keeper {
         Self::builder().embedded()
     }
 
-    /// Connects to one server by its URL: `redis://user:password@host:port/database`, or `unix:///path?db=1`.
+    /// Connects to one server by its URL: `redis://user:password@host:port/database`, `rediss://` for TLS, or `unix:///path?db=1`;
+    /// [`RedisConfig::from_url`](crate::redis::RedisConfig::from_url) has all of it.
     ///
     /// The server must be Redis 6.2, Valkey 7.2, or later. See [`KeeperBuilder`] for limits and other settings.
     ///
     /// # Errors
-    /// [`Error::Url`] for a URL that cannot be used, [`Error::Unreachable`] if no server answers, [`Error::Refused`] for
-    /// wrong credentials or a server that is too old.
+    /// [`Error::Url`] for a URL that cannot be used, [`Error::Unreachable`] if no server answers, [`Error::Tls`] if one of the
+    /// sides does not trust the other, [`Error::Refused`] for wrong credentials or a server that is too old.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), lockkeeper::Error> {

@@ -57,6 +57,7 @@ impl Stage {
             block: 1,
             permits,
             waiting: None,
+            candidate: None,
             copies: Arc::new(Copies::new()),
         });
         match self.reply(step) {
