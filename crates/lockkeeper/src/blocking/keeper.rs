@@ -1,11 +1,13 @@
 use std::time::Duration;
 
+use super::counting_semaphore::CountingSemaphore;
 use super::election::Election;
 use super::latch::CountDownLatch;
 use super::mutex::Mutex;
 use super::parking::block_on;
 use super::periodic::Periodic;
 use super::rwlock::RwLock;
+use super::semaphore::Semaphore;
 use crate::error::Error;
 use crate::keeper::{CloseReport, Inspection, KeeperBuilder};
 
@@ -67,6 +69,16 @@ impl Keeper {
     /// The read-write lock of this name; see [`lockkeeper::Keeper::rwlock`](crate::Keeper::rwlock).
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
         RwLock::new(self.inner.rwlock(name))
+    }
+
+    /// The semaphore of this name, whose permits are leased; see [`lockkeeper::Keeper::semaphore`](crate::Keeper::semaphore).
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::new(self.inner.semaphore(name))
+    }
+
+    /// The plain semaphore of this name; see [`lockkeeper::Keeper::counting_semaphore`](crate::Keeper::counting_semaphore).
+    pub fn counting_semaphore(&self, name: impl AsRef<str>) -> CountingSemaphore {
+        CountingSemaphore::new(self.inner.counting_semaphore(name))
     }
 
     /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).

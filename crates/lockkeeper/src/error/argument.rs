@@ -68,6 +68,26 @@ pub enum LeaseError {
     },
 }
 
+/// Why a number of permits cannot be used. Nothing was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PermitsError {
+    /// A hold of no permits is none.
+    #[error("at least one permit must be asked for")]
+    None,
+    /// There are too many.
+    #[error("{wanted} permits are too many, at most {most} are allowed")]
+    TooMany {
+        /// What was asked for.
+        wanted: u32,
+        /// The limit.
+        most: u32,
+    },
+    /// The life of the semaphore is too short or too long.
+    #[error("the life of a semaphore must be between a millisecond and a year")]
+    Life,
+}
+
 /// Why a configuration cannot be used. The texts never hold a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

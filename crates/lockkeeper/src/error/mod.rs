@@ -6,7 +6,7 @@ mod refusal;
 
 use std::time::Duration;
 
-pub use argument::{CandidateError, LeaseError, NameError, UrlError};
+pub use argument::{CandidateError, LeaseError, NameError, PermitsError, UrlError};
 pub use loss::LossReason;
 pub use refusal::Refusal;
 
@@ -104,6 +104,10 @@ pub enum Error {
     /// The lease cannot be used.
     #[error("bad lease: {0}")]
     Lease(#[from] LeaseError),
+
+    /// The number of permits cannot be used.
+    #[error("bad number of permits: {0}")]
+    Permits(#[from] PermitsError),
 
     /// The URL or another part of the configuration cannot be used.
     #[error("bad configuration: {0}")]

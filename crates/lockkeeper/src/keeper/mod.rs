@@ -19,6 +19,7 @@ use crate::object::mutex::Mutex;
 use crate::object::periodic::Periodic;
 use crate::object::rwlock::RwLock;
 use crate::object::scope::Scope;
+use crate::object::semaphore::{CountingSemaphore, Semaphore};
 use crate::service::core::{Core, Settings};
 use crate::service::executor::Executor;
 use closing::FlushOnDrop;
@@ -188,6 +189,37 @@ impl Keeper {
     /// ```
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
         RwLock::new(&self.core, name.as_ref())
+    }
+
+    /// The semaphore of this name, whose permits are leased: renewed while they are held, and back after a crash.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let semaphore = keeper.semaphore("workers");
+    /// assert!(semaphore.try_set_permits(1).await?);
+    /// let permit = semaphore.acquire().await?;
+    /// assert!(semaphore.try_acquire().await.is_err());
+    /// # drop(permit); Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::new(&self.core, name.as_ref())
+    }
+
+    /// The plain semaphore of this name, which only counts: what a process took and did not release before it died is gone.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let semaphore = keeper.counting_semaphore("slots");
+    /// assert!(semaphore.try_set_permits(2).await?);
+    /// semaphore.acquire(2).await?;
+    /// semaphore.release(1).await?;
+    /// assert_eq!(semaphore.available_permits().await?, 1);
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn counting_semaphore(&self, name: impl AsRef<str>) -> CountingSemaphore {
+        CountingSemaphore::new(&self.core, name.as_ref())
     }
 
     /// The count-down latch of this name, for any number of waiters.

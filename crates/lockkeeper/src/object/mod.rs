@@ -9,3 +9,4 @@ pub(crate) mod options;
 pub(crate) mod periodic;
 pub(crate) mod rwlock;
 pub(crate) mod scope;
+pub(crate) mod semaphore;

@@ -11,6 +11,7 @@ use super::mutex;
 use super::reply::{Status, not_understood, number, refused, time_left, told};
 use super::rwlock;
 use super::script::Script;
+use super::semaphore;
 use super::session::{Failure, Session};
 use super::{election, fair};
 use crate::base::clock::Moment;
@@ -189,6 +190,7 @@ pub(super) fn acquire_call(step: &Acquire, window: Window) -> (&'static Script, 
         Kind::Fair => fair::acquire_call(step, window),
         Kind::Election => election::acquire_call(step, window),
         Kind::Read | Kind::Write => rwlock::acquire_call(step, window),
+        Kind::Permits | Kind::Counter => semaphore::acquire_call(step, window),
     }
 }
 
@@ -200,14 +202,19 @@ pub(super) fn release_call(target: &Target, owner: &Owner) -> (&'static Script, 
         Kind::Fair => fair::release_call(target, owner),
         Kind::Election => election::release_call(target, owner),
         Kind::Read | Kind::Write => rwlock::release_call(target, owner),
+        Kind::Permits | Kind::Counter => semaphore::release_call(target, owner),
     }
 }
 
 pub(super) fn force_release_call(target: &Target) -> (&'static Script, Cmd) {
     match target.kind {
-        Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Periodic(_) | Kind::Latch => {
-            mutex::force_release_call(target)
-        }
+        Kind::Mutex(_)
+        | Kind::Spin
+        | Kind::Fenced
+        | Kind::Periodic(_)
+        | Kind::Latch
+        | Kind::Permits
+        | Kind::Counter => mutex::force_release_call(target),
         Kind::Fair => fair::force_release_call(target),
         Kind::Election => election::force_release_call(target),
         Kind::Read | Kind::Write => rwlock::force_release_call(target),

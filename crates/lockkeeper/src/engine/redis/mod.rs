@@ -24,6 +24,7 @@ mod renewal;
 mod reply;
 mod rwlock;
 mod script;
+mod semaphore;
 mod session;
 mod signals;
 mod version;

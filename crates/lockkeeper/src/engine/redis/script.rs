@@ -145,6 +145,17 @@ scripts! {
     LATCH_REMOVE = "latch/remove" after "shared/opening" "shared/latch";
     LATCH_COUNT = "latch/count" after "shared/opening" "shared/latch";
     LATCH_AWAIT = "latch/await" after "shared/opening" "shared/latch";
+    PERMITS_ACQUIRE = "permits/acquire" after "shared/opening" "shared/permits";
+    PERMITS_RENEW = "permits/renew" after "shared/opening" "shared/permits";
+    PERMITS_RELEASE = "permits/release" after "shared/opening" "shared/permits";
+    PERMITS_SET = "permits/set" after "shared/opening" "shared/permits" "shared/change_permits";
+    SEMAPHORE_ACQUIRE = "semaphore/acquire" after "shared/opening" "shared/permits";
+    SEMAPHORE_GIVE_BACK = "semaphore/give_back" after "shared/opening" "shared/permits";
+    SEMAPHORE_TRY_SET = "semaphore/try_set" after "shared/opening" "shared/permits" "shared/change_permits";
+    SEMAPHORE_ADD = "semaphore/add" after "shared/opening" "shared/permits" "shared/change_permits";
+    SEMAPHORE_DRAIN = "semaphore/drain" after "shared/opening" "shared/permits" "shared/change_permits";
+    SEMAPHORE_REMOVE = "semaphore/remove" after "shared/opening" "shared/permits" "shared/change_permits";
+    SEMAPHORE_COUNT = "semaphore/count" after "shared/opening" "shared/permits";
     INSPECT = "inspect" after "shared/opening" "shared/rwlock";
 }
 

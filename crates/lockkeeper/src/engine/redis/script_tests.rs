@@ -106,6 +106,7 @@ fn calls() -> Vec<Call> {
             owner: owner.clone(),
             lease: 1000,
             block: 1,
+            permits: 1,
             waiting: None,
             candidate: None,
             copies: Arc::new(Copies::new()),
@@ -146,6 +147,43 @@ fn calls() -> Vec<Call> {
         let (script, command) = operate_call(&operation, window());
         calls.push((script, command, None));
     }
+    for (kind, owner) in [(Kind::Permits, "0a".repeat(32)), (Kind::Counter, "uuid:1".to_owned())] {
+        let (target, owner) = (target(kind), Owner::from_text(&owner));
+        let acquire = Acquire {
+            target: Arc::clone(&target),
+            owner: owner.clone(),
+            lease: 1000,
+            block: 1,
+            permits: 2,
+            waiting: None,
+            candidate: None,
+            copies: Arc::new(Copies::new()),
+        };
+        let single = [acquire_call(&acquire, window()), release_call(&target, &owner)];
+        calls.extend(single.map(|(script, command)| (script, command, None)));
+        for action in [
+            Action::TrySetPermits { permits: 3, life: None },
+            Action::SetPermits(3),
+            Action::AddPermits {
+                permits: -3,
+                if_there: true,
+            },
+            Action::DrainPermits,
+            Action::CountPermits,
+            Action::RemovePermits,
+        ] {
+            let operation = Operation {
+                target: Arc::clone(&target),
+                action,
+                mark: owner.clone(),
+                copies: Arc::new(Copies::new()),
+            };
+            let (script, command) = operate_call(&operation, window());
+            calls.push((script, command, None));
+        }
+    }
+    let (script, command) = renew_call(&holds(3, Kind::Permits, 2), &[0, 1, 2], window());
+    calls.push((script, command, Some((3, 0))));
     calls
 }
 

@@ -44,6 +44,7 @@ impl Line {
             owner: owner(caller),
             lease: LEASE,
             block: 1,
+            permits: 1,
             waiting: waiting.then_some(Waiting {
                 waited: 0,
                 grace: GRACE,

@@ -10,6 +10,7 @@ mod refusals;
 mod resting;
 mod rwlock;
 mod scripts;
+mod semaphores;
 mod signals;
 mod unclear;
 

@@ -20,6 +20,7 @@ async fn try_acquire(engine: &EmbeddedEngine, target: &Arc<Target>, owner: &Owne
         owner: owner.clone(),
         lease: u64::try_from(lease.as_millis()).unwrap(),
         block: 1,
+        permits: 1,
         waiting: None,
         candidate: None,
         copies: Arc::new(Copies::new()),
