@@ -57,6 +57,7 @@
 //! - [Choosing](guide::choosing): lease, wait, layout, re-entry, and what to set when.
 //! - [Fencing](guide::fencing): paused holders, and how to write safely.
 //! - [Cancellation](guide::cancellation): dropped futures and guards, the end of the process, unknown outcomes.
+//! - [Security](guide::security): TLS, what a user of the server must be allowed, and scripts that an administrator loads.
 //! - [Observing](guide::observing): all events and metrics, and asking the server.
 //!
 //! For threads without async there is [`blocking`].

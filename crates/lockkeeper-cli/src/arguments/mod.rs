@@ -4,6 +4,7 @@ mod demo;
 mod duration;
 mod lock;
 mod run;
+mod scripts;
 mod server;
 mod usage;
 
@@ -11,6 +12,7 @@ pub use demo::{DemoArguments, Strategy};
 pub use duration::parse_duration;
 pub use lock::{ShowArguments, UnlockArguments};
 pub use run::{Layout, RUN_NOTES, RunArguments};
+pub use scripts::{ScriptsArguments, ScriptsTask};
 pub use server::{PASSWORD_VARIABLE, Secret, Server, ServerArguments, ServerError, hide_passwords};
 pub use usage::{UsageProblem, command, parse};
 
@@ -42,6 +44,8 @@ pub enum Command {
     Show(ShowArguments),
     /// Free a lock whoever holds it
     Unlock(UnlockArguments),
+    /// List the scripts that run on the server, or load them for users who may not
+    Scripts(ScriptsArguments),
     /// Sell tickets to many buyers at once, with and without a lock
     Demo(DemoArguments),
     /// Print completions for a shell

@@ -4,6 +4,7 @@ mod completions;
 mod holder;
 mod manual;
 mod run;
+mod scripts;
 mod server;
 mod show;
 mod unlock;
@@ -18,6 +19,7 @@ pub fn dispatch(command: &Command) -> Exit {
         Command::Completions(arguments) => completions::print(arguments.shell),
         Command::Man => manual::print(),
         Command::Run(arguments) => run::run(arguments),
+        Command::Scripts(arguments) => scripts::scripts(arguments),
         Command::Show(arguments) => show::show(arguments),
         Command::Unlock(arguments) => unlock::unlock(arguments),
         Command::Demo(arguments) => crate::demo::run(arguments),

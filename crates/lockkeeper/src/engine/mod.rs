@@ -99,7 +99,10 @@ pub(crate) enum Cause {
     /// is in order at once.
     Late,
     /// The other side is not trusted, or does not trust us.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "nothing is encrypted in this build"))]
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(dead_code, reason = "nothing is encrypted in this build")
+    )]
     Tls(TlsFault, String),
     /// The server's own error.
     Refused(Refusal, String),
