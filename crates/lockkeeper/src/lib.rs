@@ -55,6 +55,7 @@
 //! # The guide
 //!
 //! - [Choosing](guide::choosing): lease, wait, layout, re-entry, and what to set when.
+//! - [Reading](guide::reading): many readers or one writer, and whose turn it is.
 //! - [Fencing](guide::fencing): paused holders, and how to write safely.
 //! - [Cancellation](guide::cancellation): dropped futures and guards, the end of the process, unknown outcomes.
 //! - [Security](guide::security): TLS, what a user of the server must be allowed, and scripts that an administrator loads.
@@ -83,14 +84,18 @@ pub use base::clock::Clock;
 pub use base::lease::Lease;
 pub use base::token::Token;
 pub use engine::Layout;
-pub use error::{Effect, Error, LeaseError, LossReason, NameError, Refusal, TlsFault, UrlError};
+pub use error::{
+    CandidateError, Effect, Error, LeaseError, LossReason, NameError, PermitsError, Refusal, TlsFault, UrlError,
+};
 pub use keeper::{CloseReport, Holder, InLine, Inspection, Keeper, KeeperBuilder};
+pub use object::election::{Election, Leader, Leadership, Observation};
 pub use object::hold_handle::HoldHandle;
 pub use object::latch::{CountDownLatch, LatchEnd};
 pub use object::mutex::{Mutex, MutexGuard, Ran};
 pub use object::periodic::{Periodic, PeriodicGuard};
 pub use object::rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use object::scope::{Scope, ScopedGuard};
+pub use object::semaphore::{CountingSemaphore, Semaphore, SemaphorePermit};
 pub use service::hold::HoldState;
 pub use service::release::Unlocked;
 pub use service::waiting::Polling;

@@ -1,12 +1,14 @@
 //! One file per command.
 
 mod completions;
+mod elect;
 mod holder;
 mod manual;
 mod run;
 mod scripts;
 mod server;
 mod show;
+mod taking;
 mod unlock;
 
 use crate::arguments::Command;
@@ -19,6 +21,7 @@ pub fn dispatch(command: &Command) -> Exit {
         Command::Completions(arguments) => completions::print(arguments.shell),
         Command::Man => manual::print(),
         Command::Run(arguments) => run::run(arguments),
+        Command::Elect(arguments) => elect::elect(arguments),
         Command::Scripts(arguments) => scripts::scripts(arguments),
         Command::Show(arguments) => show::show(arguments),
         Command::Unlock(arguments) => unlock::unlock(arguments),

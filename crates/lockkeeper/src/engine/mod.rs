@@ -27,9 +27,9 @@ pub(crate) use copies::Copies;
 pub(crate) use signal::{Channel, SignalChange, SignalTable, Subscription};
 pub use step::Layout;
 pub(crate) use step::{
-    ANSWER_LIFE, Acquire, Acquired, Action, Busy, Holder, InLine, Inspection, Kind, LATCH_END_LIFE, LATCH_GONE,
-    LATCH_OPENED, LATCH_RECORD_LIFE, LATCH_REMOVED, Operation, Outcome, Released, Renew, Renewed, Reply, Rest, Step,
-    Target, Waiting, is_resting_mark, resting_mark,
+    ANSWER_LIFE, Acquire, Acquired, Action, Busy, ELECTION, Holder, InLine, Inspection, Kind, LATCH_END_LIFE,
+    LATCH_GONE, LATCH_OPENED, LATCH_RECORD_LIFE, LATCH_REMOVED, NEVER, Operation, Outcome, Released, Renew, Renewed,
+    Reply, Rest, SEMAPHORE_RECORD_LIFE, Step, TERM, Target, Waiting, is_resting_mark, resting_mark,
 };
 
 /// A boxed future of an engine call.

@@ -22,6 +22,20 @@ pub enum NameError {
     Braces,
 }
 
+/// Why a candidate's text cannot be used. Nothing was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CandidateError {
+    /// The text has too many bytes.
+    #[error("it has {length} bytes, and at most {longest} are allowed")]
+    TooLong {
+        /// Its length in bytes.
+        length: usize,
+        /// The limit in bytes.
+        longest: usize,
+    },
+}
+
 /// Why a lease cannot be used. Nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -52,6 +66,26 @@ pub enum LeaseError {
         /// What would be kept back.
         kept_back: Duration,
     },
+}
+
+/// Why a number of permits cannot be used. Nothing was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PermitsError {
+    /// A hold of no permits is none.
+    #[error("at least one permit must be asked for")]
+    None,
+    /// There are too many.
+    #[error("{wanted} permits are too many, at most {most} are allowed")]
+    TooMany {
+        /// What was asked for.
+        wanted: u32,
+        /// The limit.
+        most: u32,
+    },
+    /// The life of the semaphore is too short or too long.
+    #[error("the life of a semaphore must be between a millisecond and a year")]
+    Life,
 }
 
 /// Why a configuration cannot be used. The texts never hold a password.

@@ -7,7 +7,7 @@ mod tls;
 
 use std::time::Duration;
 
-pub use argument::{LeaseError, NameError, UrlError};
+pub use argument::{CandidateError, LeaseError, NameError, PermitsError, UrlError};
 pub use loss::LossReason;
 pub use refusal::Refusal;
 pub use tls::TlsFault;
@@ -108,9 +108,17 @@ pub enum Error {
     #[error("bad name: {0}")]
     Name(#[from] NameError),
 
+    /// The candidate's text of an election cannot be used.
+    #[error("bad candidate: {0}")]
+    Candidate(#[from] CandidateError),
+
     /// The lease cannot be used.
     #[error("bad lease: {0}")]
     Lease(#[from] LeaseError),
+
+    /// The number of permits cannot be used.
+    #[error("bad number of permits: {0}")]
+    Permits(#[from] PermitsError),
 
     /// The URL or another part of the configuration cannot be used.
     #[error("bad configuration: {0}")]

@@ -8,6 +8,7 @@ mod access;
 mod backoff;
 pub(crate) mod cluster;
 mod config;
+mod election;
 mod fair;
 mod hold;
 mod inspect;
@@ -27,6 +28,7 @@ mod renewal;
 mod reply;
 mod rwlock;
 mod script;
+mod semaphore;
 mod session;
 mod signals;
 #[cfg(feature = "tls")]

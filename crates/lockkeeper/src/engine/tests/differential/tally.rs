@@ -117,6 +117,7 @@ impl Tally {
             "not held",
             "read",
             "written",
+            "resting",
         ] {
             assert!(self.seen(reply) * 5_000 >= steps, "too few of {reply}: {self}");
         }
@@ -128,7 +129,7 @@ impl Tally {
             "nothing to force",
             "refused",
         ] {
-            assert!(self.seen(reply) * 500 >= steps, "too few of {reply}: {self}");
+            assert!(self.seen(reply) * 2_000 >= steps, "too few of {reply}: {self}");
         }
         assert!(self.started_over * 100 <= steps, "started over too often: {self}");
         assert!(self.inexact_times * 20 <= self.times, "times differ too often: {self}");
