@@ -21,6 +21,7 @@ fn object_of(kind: Kind) -> &'static str {
         Kind::Mutex(Layout::Redisson) | Kind::Periodic(Layout::Redisson) => "mutex",
         Kind::Read | Kind::Write => "read-write lock",
         Kind::Latch => "count-down latch",
+        Kind::Election => "election",
         kind => kind.word(),
     }
 }
@@ -96,6 +97,7 @@ impl Trial {
         for kind in self.needs.kinds {
             match kind {
                 Kind::Latch => self.latch().await,
+                Kind::Permits | Kind::Counter => self.semaphore(*kind).await,
                 kind => {
                     self.held(*kind, "shared").await;
                     // A name with a hash tag of its own has other helper keys.
@@ -269,6 +271,63 @@ impl Trial {
         self.admin(&["DEL", target.name.as_str()]).await;
     }
 
+    async fn semaphore(&self, kind: Kind) {
+        let target = self.target(kind, "semaphore");
+        let act = async |action| {
+            let operation = Operation {
+                target: Arc::clone(&target),
+                action,
+                mark: owner(),
+                copies: Arc::new(Copies::new()),
+            };
+            self.step(Step::Operate(operation)).await
+        };
+        let ids = || match kind {
+            Kind::Permits => crate::base::owner::OwnerSource::new().next_permits(1),
+            _ => owner(),
+        };
+        let (first, second) = (ids(), ids());
+        for life in [None, Some(60_000)] {
+            act(Action::TrySetPermits { permits: 2, life }).await;
+            act(Action::SetPermits(3)).await;
+            act(Action::CountPermits).await;
+            for owner in [&first, &second, &first] {
+                self.acquire(&target, owner, 50_000, Some(0)).await;
+            }
+            if kind == Kind::Permits {
+                self.renew(&target, &first, 60_000, 60_000).await;
+                self.renew(&target, &first, 1_000, 2_000).await;
+            }
+            act(Action::SetPermits(1)).await;
+            self.release(&target, &first).await;
+            self.release(&target, &first).await;
+            for permits in [5, -1] {
+                act(Action::AddPermits {
+                    permits,
+                    if_there: false,
+                })
+                .await;
+            }
+            // One permit whose life is over, and one that never ends.
+            let ends = target.permits_key();
+            self.admin(&["ZADD", &ends, "1", "dead", "922337203685477", "java"])
+                .await;
+            act(Action::CountPermits).await;
+            self.acquire(&target, &ids(), 50_000, Some(0)).await;
+            self.admin(&["ZADD", &ends, "1", "dead"]).await;
+            self.release(&target, &second).await;
+            act(Action::DrainPermits).await;
+            self.acquire(&target, &ids(), 50_000, Some(0)).await;
+            act(Action::RemovePermits).await;
+            act(Action::RemovePermits).await;
+            self.admin(&["DEL", target.name.as_str(), &ends]).await;
+        }
+        self.admin(&["HSET", target.name.as_str(), "mode", "read"]).await;
+        act(Action::CountPermits).await;
+        act(Action::TrySetPermits { permits: 2, life: None }).await;
+        self.admin(&["DEL", target.name.as_str()]).await;
+    }
+
     async fn looks(&self) {
         let name = Name::new(&format!("{PREFIX}seen")).unwrap();
         let target = self.target(Kind::Fair, "seen");
@@ -276,12 +335,14 @@ impl Trial {
             ["HSET", "u:1", "1"].as_slice(),
             &["HSET", "mode", "read", "u:1", "1"],
             &["SET", "u:1"],
+            &["SET", "3"],
         ] {
             let mut command = vec![words[0], name.as_str()];
             command.extend(&words[1..]);
             self.admin(&["DEL", name.as_str()]).await;
             self.admin(&command).await;
             self.admin(&["RPUSH", &target.queue_key(), "u:2"]).await;
+            self.admin(&["ZADD", &target.permits_key(), "1", "id"]).await;
             self.step(Step::Inspect { name: name.clone() }).await;
         }
     }
@@ -378,6 +439,12 @@ fn no_script_calls_what_is_not_granted() {
             "spin" | "fenced" | "fair" => needs.object.split(' ').next() == Some(object),
             "rwlock" => needs.object == "read-write lock",
             "latch" => needs.object == "count-down latch",
+            "permits" => needs.object == "semaphore",
+            // Some steps are those of both semaphores, and call what only the leased one has.
+            "semaphore" if ["semaphore/acquire", "semaphore/give_back"].contains(&script.name()) => {
+                needs.object == "counting semaphore"
+            }
+            "semaphore" => needs.object == "semaphore",
             "inspect" => needs.object == "looking at a name",
             object => needs.object == object,
         });
@@ -463,12 +530,15 @@ async fn whoever_has_one_prefix_reaches_no_other() {
             );
             let action = Operation {
                 target: Arc::clone(&target),
-                action: Action::SetCount(1),
+                action: match needs.kinds[0] {
+                    Kind::Latch => Action::SetCount(1),
+                    _ => Action::DrainPermits,
+                },
                 mark: owner(),
                 copies: Arc::new(Copies::new()),
             };
             let taking = match needs.kinds[0] {
-                Kind::Latch => Step::Operate(action),
+                Kind::Latch | Kind::Permits | Kind::Counter => Step::Operate(action),
                 _ => Step::Acquire(asking(&target, &owner())),
             };
             assert!(trial.step(taking).await, "{} {name}", needs.object);
