@@ -8,6 +8,7 @@ mod access;
 mod backoff;
 pub(crate) mod cluster;
 mod config;
+mod diagnosis;
 mod election;
 mod fair;
 mod hold;
@@ -46,6 +47,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 pub use self::config::RedisConfig;
+pub use self::diagnosis::{Diagnosis, Finding, Row, Severity, diagnose};
 use self::lanes::Lanes;
 use self::link::Link;
 pub use self::loading::{LuaScript, load_scripts, scripts};
