@@ -1,6 +1,7 @@
 //! What can be typed: the whole command line, apart from what it does.
 
 mod demo;
+mod doctor;
 mod duration;
 mod elect;
 mod lock;
@@ -11,6 +12,7 @@ mod usage;
 mod work;
 
 pub use demo::{DemoArguments, Strategy};
+pub use doctor::DoctorArguments;
 pub use duration::parse_duration;
 pub use elect::{ELECT_NOTES, ElectArguments};
 pub use lock::{ShowArguments, UnlockArguments};
@@ -50,6 +52,8 @@ pub enum Command {
     Show(ShowArguments),
     /// Free a lock whoever holds it
     Unlock(UnlockArguments),
+    /// Tell what locks on this server promise, and what weakens that
+    Doctor(DoctorArguments),
     /// List the scripts that run on the server, or load them for users who may not
     Scripts(ScriptsArguments),
     /// Sell tickets to many buyers at once, with and without a lock

@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod completions;
+mod doctor;
 mod elect;
 mod holder;
 mod manual;
@@ -22,6 +23,7 @@ pub fn dispatch(command: &Command) -> Exit {
         Command::Man => manual::print(),
         Command::Run(arguments) => run::run(arguments),
         Command::Elect(arguments) => elect::elect(arguments),
+        Command::Doctor(arguments) => doctor::doctor(arguments),
         Command::Scripts(arguments) => scripts::scripts(arguments),
         Command::Show(arguments) => show::show(arguments),
         Command::Unlock(arguments) => unlock::unlock(arguments),

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use lockkeeper::Error;
-use lockkeeper::redis::{LuaScript, RedisConfig, load_scripts, scripts as all_scripts};
+use lockkeeper::redis::{LuaScript, load_scripts, scripts as all_scripts};
 
 use super::exit_for_output;
-use super::server::{ask, resolve};
+use super::server::{ask, nodes, resolve};
 use crate::arguments::{ScriptsArguments, ScriptsTask, Server, ServerArguments};
 use crate::exit::Exit;
 
@@ -48,13 +48,10 @@ fn load(arguments: &ServerArguments) -> Exit {
 
 /// Tells how many scripts were loaded, and into how many servers.
 async fn load_everywhere(server: &Server) -> Result<(usize, usize), Error> {
-    let nodes = RedisConfig::all_from_url(&server.url)?;
+    let nodes = nodes(server)?;
     let servers = nodes.len();
     let mut scripts = 0;
-    for mut node in nodes {
-        if let Some(password) = &server.password {
-            node = node.password(password.reveal());
-        }
+    for node in nodes {
         scripts = load_scripts(node).await?.len();
     }
     Ok((scripts, servers))

@@ -24,6 +24,11 @@ const MEMORY: Row = Row {
     breaks: "a restart of the server within a lease, a flush, an eviction",
 };
 
+const NO_FILE: Row = Row {
+    deployment: "one server without an append-only file",
+    ..MEMORY
+};
+
 const SNAPSHOTS: Row = Row {
     id: "P1",
     deployment: "one server, snapshots on disk",
@@ -86,6 +91,6 @@ pub(super) fn of(facts: &Facts) -> Option<Row> {
         (true, ..) => Some(EACH_SECOND),
         (false, _, Some("")) => Some(MEMORY),
         (false, _, Some(_)) => Some(SNAPSHOTS),
-        (false, _, None) => Some(MEMORY),
+        (false, _, None) => Some(NO_FILE),
     }
 }

@@ -115,6 +115,14 @@ fn data(facts: &Facts, findings: &mut Vec<Finding>) {
             "A restart of the server frees every lock while its holder still believes in it.",
             "Set appendonly yes.",
         ),
+        (Some(false), None, _) => add(
+            findings,
+            Severity::Warning,
+            "no-append-only-file",
+            "no append-only file is written",
+            "A restart of the server forgets locks whose holders still believe in them.",
+            "Set appendonly yes.",
+        ),
         (Some(false), ..) => add(
             findings,
             Severity::Warning,
