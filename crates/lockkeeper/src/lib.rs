@@ -1,4 +1,4 @@
-//! Distributed locks on Redis and Valkey: many processes on many machines take turns.
+//! Distributed locks and synchronizers on Redis and Valkey: many processes on many machines take turns.
 //!
 //! A lock here is the same lock that Java services hold with Redisson, or, in the plain layout, the one that services in Python,
 //! Go or Node hold with `SET name value NX PX`. With no server at all, everything runs on an embedded engine inside one process.
@@ -28,6 +28,21 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # What there is
+//!
+//! | object | made by | in one line |
+//! |---|---|---|
+//! | [`Mutex`] | [`Keeper::mutex`] | one at a time; a hold passes between local callers without asking the server |
+//! | | [`Keeper::fair_mutex`] | first come, first served across all processes |
+//! | | [`Keeper::fenced_mutex`] | tokens on Redisson's own key |
+//! | | [`Keeper::spin_mutex`] | waits without pub/sub |
+//! | [`RwLock`] | [`Keeper::rwlock`] | many readers or one writer |
+//! | [`Semaphore`] | [`Keeper::semaphore`] | leased permits, back after a crash |
+//! | [`CountingSemaphore`] | [`Keeper::counting_semaphore`] | Redisson's plain counter |
+//! | [`CountDownLatch`] | [`Keeper::latch`] | wait until so many things have happened |
+//! | [`Election`] | [`Keeper::election`] | at most one leader, with a rising term |
+//! | [`Periodic`] | [`Keeper::periodic`] | at most one run in a period |
+//!
 //! # What it promises
 //!
 //! - **Nobody else holds the lock until the guard's deadline**, as long as the server neither loses data nor steps its clock,
@@ -47,7 +62,8 @@
 //!   harm: only a resource that [checks the token](guide::fencing) is safe against that.
 //! - If the server loses the lock (a restart without persistence, an eviction, a flush, a **failover** to a replica that had not
 //!   heard of the grant), it can be granted twice. A renewed hold learns of it at its next renewal.
-//! - There is no order between processes. Inside a process, it is first come, first served.
+//! - There is no order between processes, except of the [fair mutex](Keeper::fair_mutex). Inside a process a mutex is first come, first
+//!   served.
 //! - A keeper speaks to one server. It knows nothing of Sentinel, of a cluster, or of several independent masters.
 //!
 //! The server must be Redis 6.2, Valkey 7.2, or later.
