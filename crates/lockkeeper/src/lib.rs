@@ -74,6 +74,7 @@
 //! - [Reading](guide::reading): many readers or one writer, and whose turn it is.
 //! - [Fencing](guide::fencing): paused holders, and how to write safely.
 //! - [Cancellation](guide::cancellation): dropped futures and guards, the end of the process, unknown outcomes.
+//! - [Security](guide::security): TLS, what a user of the server must be allowed, and scripts that an administrator loads.
 //! - [Observing](guide::observing): all events and metrics, and asking the server.
 //!
 //! For threads without async there is [`blocking`].

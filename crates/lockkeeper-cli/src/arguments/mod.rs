@@ -1,19 +1,23 @@
 //! What can be typed: the whole command line, apart from what it does.
 
 mod demo;
+mod doctor;
 mod duration;
 mod elect;
 mod lock;
 mod run;
+mod scripts;
 mod server;
 mod usage;
 mod work;
 
 pub use demo::{DemoArguments, Strategy};
+pub use doctor::DoctorArguments;
 pub use duration::parse_duration;
 pub use elect::{ELECT_NOTES, ElectArguments};
 pub use lock::{ShowArguments, UnlockArguments};
 pub use run::{Kind, Layout, RUN_NOTES, RunArguments};
+pub use scripts::{ScriptsArguments, ScriptsTask};
 pub use server::{PASSWORD_VARIABLE, Secret, Server, ServerArguments, ServerError, hide_passwords};
 pub use usage::{UsageProblem, command, parse};
 pub use work::WorkArguments;
@@ -48,6 +52,10 @@ pub enum Command {
     Show(ShowArguments),
     /// Free a lock whoever holds it
     Unlock(UnlockArguments),
+    /// Tell what locks on this server promise, and what weakens that
+    Doctor(DoctorArguments),
+    /// List the scripts that run on the server, or load them for users who may not
+    Scripts(ScriptsArguments),
     /// Sell tickets to many buyers at once, with and without a lock
     Demo(DemoArguments),
     /// Print completions for a shell

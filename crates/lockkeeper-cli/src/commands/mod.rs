@@ -1,10 +1,12 @@
 //! One file per command.
 
 mod completions;
+mod doctor;
 mod elect;
 mod holder;
 mod manual;
 mod run;
+mod scripts;
 mod server;
 mod show;
 mod taking;
@@ -21,6 +23,8 @@ pub fn dispatch(command: &Command) -> Exit {
         Command::Man => manual::print(),
         Command::Run(arguments) => run::run(arguments),
         Command::Elect(arguments) => elect::elect(arguments),
+        Command::Doctor(arguments) => doctor::doctor(arguments),
+        Command::Scripts(arguments) => scripts::scripts(arguments),
         Command::Show(arguments) => show::show(arguments),
         Command::Unlock(arguments) => unlock::unlock(arguments),
         Command::Demo(arguments) => crate::demo::run(arguments),

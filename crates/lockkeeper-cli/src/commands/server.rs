@@ -1,5 +1,6 @@
 //! The way to the server, and what its errors mean for the exit code.
 
+use lockkeeper::redis::RedisConfig;
 use lockkeeper::{Error, Keeper, KeeperBuilder};
 
 use super::complain;
@@ -17,6 +18,16 @@ pub(super) fn resolve(arguments: &ServerArguments) -> Result<Server, Exit> {
 /// Connects with the password that belongs to the server.
 pub(super) async fn connect(server: &Server) -> Result<Keeper, Error> {
     settings(server).connect(&server.url).await
+}
+
+/// Each server that the address names, with the password that belongs to it.
+pub(super) fn nodes(server: &Server) -> Result<Vec<RedisConfig>, Error> {
+    let nodes = RedisConfig::all_from_url(&server.url)?.into_iter();
+    let with_password = nodes.map(|node| match &server.password {
+        Some(password) => node.password(password.reveal()),
+        None => node,
+    });
+    Ok(with_password.collect())
 }
 
 fn settings(server: &Server) -> KeeperBuilder {

@@ -175,7 +175,7 @@ fn write_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
 }
 
 /// Text from the server may hold anything, also what a terminal would obey.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     text.chars()
         .flat_map(|letter| {
             if letter.is_control() {

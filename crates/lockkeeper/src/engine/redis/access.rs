@@ -105,15 +105,20 @@ impl RedisConfig {
     /// # Errors
     /// [`UrlError::Anonymous`].
     pub(super) fn check_credentials(&self) -> Result<(), UrlError> {
-        let (ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. }) = self.connection_info().addr() else {
-            return Ok(());
-        };
         let password = self.connection_info().redis_settings().password();
         let known = password.is_some_and(|password| !password.is_empty()) || self.shows_certificate();
-        if known || self.allow_anonymous || is_loopback(host) {
+        if known || self.allow_anonymous || self.is_local() {
             return Ok(());
         }
         Err(UrlError::Anonymous(self.server()))
+    }
+
+    /// Whether the server is on this machine.
+    pub(super) fn is_local(&self) -> bool {
+        match self.connection_info().addr() {
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => is_loopback(host),
+            _ => true,
+        }
     }
 
     pub(super) fn is_encrypted(&self) -> bool {

@@ -199,6 +199,20 @@ impl RedisConfig {
         }
     }
 
+    /// One for each server that a URL names: several for `redis+cluster`, else one.
+    ///
+    /// # Errors
+    /// Those of [`from_url`](Self::from_url).
+    pub fn all_from_url(url: &str) -> Result<Vec<Self>, UrlError> {
+        if url
+            .split_once("://")
+            .is_some_and(|(scheme, _)| scheme.ends_with("+cluster"))
+        {
+            return Self::from_cluster_url(url);
+        }
+        Self::from_url(url).map(|config| vec![config])
+    }
+
     /// Reads `redis+cluster://user:password@host:port,host:port`, of which any may be down: one that answers tells of all
     /// the others. `rediss+cluster` is the same over TLS.
     ///

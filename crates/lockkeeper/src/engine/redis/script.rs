@@ -36,6 +36,12 @@ impl Script {
         self.name
     }
 
+    /// Text and hash, as they are and where messages stay within their shard.
+    pub(super) fn texts(&self) -> ((&str, &str), (&str, &str)) {
+        let (source, hash) = self.sharded();
+        ((&self.source, &self.hash), (source, hash))
+    }
+
     #[cfg(test)]
     pub(super) fn source(&self) -> &str {
         &self.source
@@ -105,7 +111,6 @@ macro_rules! scripts {
                 });
         )+
 
-        #[cfg(test)]
         pub(super) fn all() -> Vec<&'static Script> {
             vec![$(&*$constant),+]
         }

@@ -195,15 +195,18 @@ impl Session {
                 Err(failure) if is_missing(&failure) => failure,
                 settled => return settled,
             };
+            if self.node.config.preloaded_scripts {
+                return Err(not_loaded(script, missing, "scripts are to be preloaded here"));
+            }
             tracing::debug!(script = script.name(), "loading a script");
             self.request(&script.load_command(sharded), until)
                 .await
-                .map_err(|refused| Failure {
-                    error: StepError::none(match refused.error.cause {
-                        Cause::Refused(Refusal::Permission, detail) => Cause::Refused(Refusal::ScriptMissing, detail),
-                        cause => cause,
-                    }),
-                    settled: missing.settled,
+                .map_err(|refused| match refused.error.cause {
+                    Cause::Refused(Refusal::Permission, detail) => not_loaded(script, missing, &detail),
+                    cause => Failure {
+                        error: StepError::none(cause),
+                        settled: missing.settled,
+                    },
                 })?;
         }
         match self.request(command, until).await {
@@ -278,6 +281,19 @@ impl Drop for SetOnDrop {
 
 fn is_missing(failure: &Failure) -> bool {
     matches!(failure.error.cause, Cause::Refused(Refusal::ScriptMissing, _))
+}
+
+/// The server does not know a script, and this user may not, or is not to, load it.
+fn not_loaded(script: &Script, missing: Failure, why: &str) -> Failure {
+    let told = format!(
+        "the script {} is not on the server, and {why}; an administrator loads all of them with \"lockkeeper scripts load\", \
+         again after each restart and failover",
+        script.name()
+    );
+    Failure {
+        error: StepError::none(Cause::Refused(Refusal::ScriptMissing, told)),
+        ..missing
+    }
 }
 
 fn rounded(span: Duration) -> Duration {

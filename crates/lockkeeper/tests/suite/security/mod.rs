@@ -2,4 +2,5 @@
 //! scripts, in `src/engine/redis/tests/permissions.rs`.
 
 mod anonymous;
+mod preloaded;
 mod tls;

@@ -91,9 +91,10 @@ async fn a_lock_is_held_and_waited_for_over_tls() {
     assert!(ours.iter().any(|client| client.subscriptions() == 1));
 
     // Renewed over its own connection: it outlives its first lease.
-    let renewed = guard.remaining();
+    let mut last = guard.remaining();
     wait_until("a renewal", PATIENCE, async || {
-        (guard.remaining() > renewed).then_some(()).ok_or(())
+        let before = std::mem::replace(&mut last, guard.remaining());
+        (last > before).then_some(()).ok_or(())
     })
     .await;
     guard.unlock().await.unwrap();

@@ -5,6 +5,7 @@ mod lanes;
 mod late;
 mod layout;
 mod optimistic;
+mod permissions;
 mod refusals;
 mod renewal;
 mod rwlock;
