@@ -22,6 +22,10 @@ pub enum Exit {
     NotAcquired,
     /// The lock was lost while the command ran: 79.
     Lost,
+    /// `doctor` found what weakens the locks: 80.
+    Weakened,
+    /// `doctor` found what breaks them: 81.
+    Broken,
     /// The command was found but cannot be executed: 126.
     NotExecutable,
     /// The command was not found: 127.
@@ -37,6 +41,8 @@ Exit codes:
   69     server unreachable
   75     lock not acquired in time
   79     lock lost while COMMAND ran
+  80     doctor: something weakens the locks
+  81     doctor: something breaks the locks
   126    COMMAND cannot be executed
   127    COMMAND not found
   128+n  ended by signal n (COMMAND, or the wait for the lock)";
@@ -54,6 +60,8 @@ impl Exit {
             Self::Unreachable => 69,
             Self::NotAcquired => 75,
             Self::Lost => 79,
+            Self::Weakened => 80,
+            Self::Broken => 81,
             Self::NotExecutable => 126,
             Self::NotFound => 127,
         }
@@ -81,6 +89,8 @@ mod tests {
             (Exit::Unreachable, 69),
             (Exit::NotAcquired, 75),
             (Exit::Lost, 79),
+            (Exit::Weakened, 80),
+            (Exit::Broken, 81),
             (Exit::NotExecutable, 126),
             (Exit::NotFound, 127),
         ];

@@ -1,6 +1,8 @@
-//! What is Redis' own: the settings of its connections, and optimistic updates.
+//! What is Redis' own: the settings of its connections, the scripts, and optimistic updates.
 
-pub use crate::engine::redis::RedisConfig;
+pub use crate::engine::redis::{
+    Diagnosis, Finding, LuaScript, RedisConfig, Row, Severity, diagnose, load_scripts, scripts,
+};
 
 pub mod optimistic {
     #![doc = "Optimistic updates: read some keys, decide, and write only if nobody changed them in between."]

@@ -1,6 +1,6 @@
 //! Parsing, and what bad usage looks like.
 
-use super::{Arguments, Command};
+use super::{Arguments, Command, Kind, Layout, RunArguments};
 use crate::exit::Exit;
 use crate::output::colour_wanted;
 use clap::error::ErrorKind;
@@ -67,22 +67,33 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Arguments, Usa
     Ok(arguments)
 }
 
+const NO_LEASE: &str = "--lease must not be 0";
+
+/// What does not go together, as far as the description cannot tell.
+fn check_run(run: &RunArguments) -> Result<(), &'static str> {
+    if run.kind != Kind::Mutex {
+        if run.at_least.is_some() {
+            return Err("--at-least makes a run of its own kind; it goes with --as mutex alone");
+        }
+        if run.layout != Layout::Redisson {
+            return Err("--layout plain has no locks but the mutex");
+        }
+    }
+    if run.permits.is_some() && run.kind != Kind::Permit {
+        return Err("--permits goes with --as permit");
+    }
+    Ok(())
+}
+
 fn check(arguments: &Arguments) -> Result<(), UsageProblem> {
     match &arguments.command {
         Command::Demo(demo) if demo.processes > 1 && demo.redis.is_none() => Err(UsageProblem::conflict(
             "demo",
             "--processes above 1 needs --redis: the engine inside one process is not shared with others",
         )),
-        Command::Run(run) if run.lease.is_zero() => Err(UsageProblem::conflict("run", "--lease must not be 0")),
-        Command::Run(run) if run.fixed && run.at_least.is_some_and(|least| least > run.lease) => {
-            Err(UsageProblem::conflict(
-                "run",
-                "--at-least is longer than the --fixed lease, which would end before; ask for a longer --lease",
-            ))
-        }
-        Command::Run(run) if run.max_hold.zip(run.at_least).is_some_and(|(most, least)| least > most) => {
-            Err(UsageProblem::conflict("run", "--at-least is longer than --max-hold"))
-        }
+        Command::Run(run) if run.work.lease.is_zero() => Err(UsageProblem::conflict("run", NO_LEASE)),
+        Command::Elect(elect) if elect.work.lease.is_zero() => Err(UsageProblem::conflict("elect", NO_LEASE)),
+        Command::Run(run) => check_run(run).map_err(|problem| UsageProblem::conflict("run", problem)),
         _ => Ok(()),
     }
 }
@@ -90,7 +101,7 @@ fn check(arguments: &Arguments) -> Result<(), UsageProblem> {
 #[cfg(test)]
 mod tests {
     use super::parse;
-    use crate::arguments::{Arguments, Command, Layout, RunArguments, Strategy, command};
+    use crate::arguments::{Arguments, Command, Kind, Layout, RunArguments, Strategy, command};
     use crate::exit::Exit;
     use std::time::Duration;
 
@@ -115,12 +126,12 @@ mod tests {
     fn run_takes_a_name_and_a_command() {
         let run = run("run --wait 250ms --lease 1h30m --layout plain --at-least 5m jobs:nightly -- tar -c --wait x");
         assert_eq!(run.name, "jobs:nightly");
-        assert_eq!(run.command, ["tar", "-c", "--wait", "x"]);
+        assert_eq!(run.work.command, ["tar", "-c", "--wait", "x"]);
         assert_eq!(run.wait, Some(Duration::from_millis(250)));
-        assert_eq!(run.lease, Duration::from_secs(5_400));
+        assert_eq!(run.work.lease, Duration::from_secs(5_400));
         assert_eq!(run.at_least, Some(Duration::from_secs(300)));
         assert_eq!(
-            (run.layout, run.fixed, run.shell, run.max_hold),
+            (run.layout, run.work.fixed, run.work.shell, run.work.max_hold),
             (Layout::Plain, false, false, None)
         );
     }
@@ -132,12 +143,40 @@ mod tests {
     }
 
     #[test]
+    fn the_kind_is_a_mutex_unless_told() {
+        assert_eq!(run("run n -- true").kind, Kind::Mutex);
+        for (word, kind) in [
+            ("fair", Kind::Fair),
+            ("read", Kind::Read),
+            ("write", Kind::Write),
+            ("permit", Kind::Permit),
+        ] {
+            assert_eq!(run(&format!("run --as {word} n -- true")).kind, kind);
+        }
+        assert_eq!(run("run --as permit --permits 3 n -- true").permits, Some(3));
+    }
+
+    #[test]
+    fn elect_takes_a_candidate_or_makes_one_up() {
+        let elect = |line: &str| match read(line).expect(line).command {
+            Command::Elect(elect) => *elect,
+            other => panic!("{other:?}"),
+        };
+        let named = elect("elect --candidate node-7 --once --lease 5s jobs -- work --fast");
+        assert_eq!((named.name.as_str(), named.candidate().as_str()), ("jobs", "node-7"));
+        assert!(named.once && named.work.lease == Duration::from_secs(5));
+        assert_eq!(named.work.words(), ["work", "--fast"]);
+        let own = elect("elect jobs -- work").candidate();
+        assert!(own.ends_with(&format!(":{}", std::process::id())), "{own}");
+    }
+
+    #[test]
     fn a_shell_gets_the_script_first_and_the_rest_as_arguments() {
         assert_eq!(
-            run("run --shell n -- script a b").words(),
+            run("run --shell n -- script a b").work.words(),
             ["/bin/sh", "-c", "script", "sh", "a", "b"]
         );
-        assert_eq!(run("run n -- script a").words(), ["script", "a"]);
+        assert_eq!(run("run n -- script a").work.words(), ["script", "a"]);
     }
 
     #[test]
@@ -153,6 +192,14 @@ mod tests {
             "run --lease 0 n -- true",
             "run --fixed --max-hold 5s n -- true",
             "run --layout other n -- true",
+            "run --as other n -- true",
+            "run --as fair --layout plain n -- true",
+            "run --as fair --at-least 5m n -- true",
+            "run --permits 3 n -- true",
+            "run --as permit --permits 0 n -- true",
+            "elect n",
+            "elect --lease 0 n -- true",
+            "elect --wait 5s n -- true",
             "show",
             "unlock n",
             "demo --processes 2",
@@ -162,7 +209,7 @@ mod tests {
         ] {
             assert_eq!(read(line).expect_err(line), Exit::Usage, "{line}");
         }
-        for line in ["--help", "--version", "run --help", "demo -h"] {
+        for line in ["--help", "--version", "run --help", "elect --help", "demo -h"] {
             assert_eq!(read(line).expect_err(line), Exit::Success, "{line}");
         }
     }

@@ -4,11 +4,12 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use lockkeeper::{Error, HoldHandle, HoldState, Lease, MutexGuard, Unlocked};
+use lockkeeper::{Error, HoldHandle, HoldState, Unlocked};
 use tokio::sync::oneshot;
 
 use super::server::connect;
-use crate::arguments::{RunArguments, Server};
+use super::taking::{Wish, take};
+use crate::arguments::Server;
 use crate::supervisor::{Hold, HoldEnvironment, Moment, Promise, Standing, Waker};
 
 /// How long the end of the program waits for the server at most.
@@ -17,8 +18,6 @@ const PARTING: Duration = Duration::from_secs(5);
 /// A lock that was acquired, as the main thread sees it.
 pub(super) struct Held {
     pub(super) environment: HoldEnvironment,
-    /// When it was granted.
-    pub(super) since: Moment,
     pub(super) hold: SupervisedHold,
 }
 
@@ -48,22 +47,22 @@ impl Hold for SupervisedHold {
 
 /// The thread and the word that ends it.
 pub(super) struct Holder {
-    finish: Option<oneshot::Sender<()>>,
+    finish: Option<oneshot::Sender<bool>>,
     freed: mpsc::Receiver<Result<Unlocked, Error>>,
     thread: JoinHandle<()>,
 }
 
 impl Holder {
-    /// Starts getting the lock. `promise` is kept with it, or with the reason why not.
+    /// Starts getting what was wished. `promise` is kept with it, with nothing if this period's run is somebody else's, or with
+    /// the reason why not.
     pub(super) fn start(
         server: Server,
-        arguments: &RunArguments,
+        wish: Wish,
         waker: Waker,
-        promise: Promise<Result<Held, Error>>,
+        promise: Promise<Result<Option<Held>, Error>>,
     ) -> std::io::Result<Self> {
         let (finish, finished) = oneshot::channel();
         let (tell, freed) = mpsc::channel();
-        let wish = Wish::of(arguments);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = thread::Builder::new().name("holder".to_owned()).spawn(move || {
             runtime.block_on(hold(server, wish, waker, promise, finished, tell));
@@ -75,11 +74,13 @@ impl Holder {
         })
     }
 
-    /// Frees the lock, or ends the wait for it, and tells what became of it; `None` if it was never acquired or the
-    /// server did not answer in time.
-    pub(super) fn finish(mut self) -> Option<Result<Unlocked, Error>> {
-        // Dropped or sent, the word is the same.
-        drop(self.finish.take());
+    /// Gives it up, or ends the wait for it, and tells what became of it; `None` if it was never acquired or the server did not
+    /// answer in time. `ran` tells whether the command was started.
+    pub(super) fn finish(mut self, ran: bool) -> Option<Result<Unlocked, Error>> {
+        if let Some(finish) = self.finish.take() {
+            // Nobody listens any more if it was never acquired.
+            let _ = finish.send(ran);
+        }
         let outcome = self.freed.recv_timeout(PARTING).ok();
         if outcome.is_some() {
             drop(self.thread.join());
@@ -88,36 +89,12 @@ impl Holder {
     }
 }
 
-struct Wish {
-    name: String,
-    lease: Lease,
-    wait: Option<Duration>,
-    max_hold: Option<Duration>,
-    layout: lockkeeper::Layout,
-}
-
-impl Wish {
-    fn of(arguments: &RunArguments) -> Self {
-        Self {
-            name: arguments.name.clone(),
-            lease: if arguments.fixed {
-                Lease::fixed(arguments.lease)
-            } else {
-                Lease::renewed(arguments.lease)
-            },
-            wait: arguments.wait,
-            max_hold: arguments.max_hold,
-            layout: arguments.layout.into(),
-        }
-    }
-}
-
 async fn hold(
     server: Server,
     wish: Wish,
     waker: Waker,
-    promise: Promise<Result<Held, Error>>,
-    mut finished: oneshot::Receiver<()>,
+    promise: Promise<Result<Option<Held>, Error>>,
+    mut finished: oneshot::Receiver<bool>,
     tell: mpsc::Sender<Result<Unlocked, Error>>,
 ) {
     let keeper = tokio::select! {
@@ -128,50 +105,44 @@ async fn hold(
         Ok(keeper) => keeper,
         Err(error) => return drop(promise.keep(Err(error))),
     };
-    let mut mutex = keeper.mutex(&wish.name).lease(wish.lease).layout(wish.layout);
-    if let Some(wait) = wish.wait {
-        mutex = mutex.wait(wait);
-    }
-    if let Some(longest) = wish.max_hold {
-        mutex = mutex.longest_hold(longest);
-    }
-    let guard = tokio::select! {
-        guard = mutex.lock() => guard,
+    let taken = tokio::select! {
+        taken = take(&keeper, &wish) => taken,
         _ = &mut finished => {
             // A grant that came all the same is given back before the program ends.
             drop(tokio::time::timeout(PARTING, keeper.close()).await);
             return;
         }
     };
-    let guard = match guard {
-        Ok(guard) => guard,
+    let taken = match taken {
+        Ok(Some(taken)) => taken,
+        Ok(None) => return drop(promise.keep(Ok(None))),
         Err(error) => return drop(promise.keep(Err(error))),
     };
-    let handle = guard.handle();
+    let handle = taken.handle.clone();
     let held = Held {
         environment: HoldEnvironment {
             name: wish.name,
-            token: guard.token().get(),
-            owner: guard.owner().to_owned(),
-            deadline: Moment::now().after(guard.remaining()),
+            token: taken.token,
+            owner: taken.owner,
+            deadline: Moment::now().after(handle.remaining()),
         },
-        since: Moment::now(),
         hold: SupervisedHold(handle.clone()),
     };
-    // If the main thread has gone on without it, the lock is freed below all the same.
-    drop(promise.keep(Ok(held)));
-    tokio::select! {
+    // If the main thread has gone on without it, it is given up below all the same.
+    let ran = promise.keep(Ok(Some(held))).is_ok();
+    let ran = tokio::select! {
         _ = handle.lost() => {
             waker.wake();
-            drop(finished.await);
+            finished.await
         }
-        _ = &mut finished => {}
+        ran = &mut finished => ran,
     }
-    drop(tell.send(give_up(guard).await));
+    .unwrap_or(ran);
+    drop(tell.send(within_time((taken.give_up)(ran)).await));
 }
 
-async fn give_up(guard: MutexGuard) -> Result<Unlocked, Error> {
-    match tokio::time::timeout(PARTING, guard.unlock()).await {
+async fn within_time(giving_up: impl Future<Output = Result<Unlocked, Error>>) -> Result<Unlocked, Error> {
+    match tokio::time::timeout(PARTING, giving_up).await {
         Ok(outcome) => outcome,
         Err(_) => Err(Error::OutcomeUnknown {
             detail: format!("no answer within {PARTING:?}"),

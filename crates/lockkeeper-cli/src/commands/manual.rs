@@ -1,7 +1,7 @@
 //! `lockkeeper man`: one page with every subcommand.
 
 use super::{complain, print_document};
-use crate::arguments::{RUN_NOTES, command};
+use crate::arguments::{ELECT_NOTES, RUN_NOTES, command};
 use crate::exit::{Exit, TABLE};
 use clap_mangen::Man;
 use std::io::{self, Write};
@@ -40,10 +40,13 @@ fn write_page(page: &mut Vec<u8>) -> io::Result<()> {
         let part = Man::new(subcommand.clone().bin_name(&name).display_name(&name));
         part.render_synopsis_section(page)?;
         part.render_options_section(page)?;
-        if subcommand.get_name() == "run" {
-            writeln!(page, ".SH NOTES")?;
-            write_text(page, RUN_NOTES)?;
-        }
+        let notes = match subcommand.get_name() {
+            "run" => RUN_NOTES,
+            "elect" => ELECT_NOTES,
+            _ => continue,
+        };
+        writeln!(page, ".SH NOTES")?;
+        write_text(page, notes)?;
     }
     writeln!(page, ".SH ENVIRONMENT")?;
     write_text(page, ENVIRONMENT)?;

@@ -1,11 +1,15 @@
 //! One file per command.
 
 mod completions;
+mod doctor;
+mod elect;
 mod holder;
 mod manual;
 mod run;
+mod scripts;
 mod server;
 mod show;
+mod taking;
 mod unlock;
 
 use crate::arguments::Command;
@@ -18,6 +22,9 @@ pub fn dispatch(command: &Command) -> Exit {
         Command::Completions(arguments) => completions::print(arguments.shell),
         Command::Man => manual::print(),
         Command::Run(arguments) => run::run(arguments),
+        Command::Elect(arguments) => elect::elect(arguments),
+        Command::Doctor(arguments) => doctor::doctor(arguments),
+        Command::Scripts(arguments) => scripts::scripts(arguments),
         Command::Show(arguments) => show::show(arguments),
         Command::Unlock(arguments) => unlock::unlock(arguments),
         Command::Demo(arguments) => crate::demo::run(arguments),

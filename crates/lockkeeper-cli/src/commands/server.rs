@@ -1,5 +1,6 @@
 //! The way to the server, and what its errors mean for the exit code.
 
+use lockkeeper::redis::RedisConfig;
 use lockkeeper::{Error, Keeper, KeeperBuilder};
 
 use super::complain;
@@ -17,6 +18,16 @@ pub(super) fn resolve(arguments: &ServerArguments) -> Result<Server, Exit> {
 /// Connects with the password that belongs to the server.
 pub(super) async fn connect(server: &Server) -> Result<Keeper, Error> {
     settings(server).connect(&server.url).await
+}
+
+/// Each server that the address names, with the password that belongs to it.
+pub(super) fn nodes(server: &Server) -> Result<Vec<RedisConfig>, Error> {
+    let nodes = RedisConfig::all_from_url(&server.url)?.into_iter();
+    let with_password = nodes.map(|node| match &server.password {
+        Some(password) => node.password(password.reveal()),
+        None => node,
+    });
+    Ok(with_password.collect())
 }
 
 fn settings(server: &Server) -> KeeperBuilder {
@@ -46,9 +57,9 @@ pub(super) fn exit_for(error: &Error) -> Exit {
     match error {
         Error::Busy { .. } | Error::TimedOut { .. } | Error::AttemptsUsedUp { .. } => Exit::NotAcquired,
         Error::Lost(_) | Error::NotHeld => Exit::Lost,
-        Error::Unreachable { .. } => Exit::Unreachable,
+        Error::Unreachable { .. } | Error::Tls { .. } => Exit::Unreachable,
         Error::Refused { refusal, .. } if refusal.is_transient() => Exit::Unreachable,
-        Error::Name(_) | Error::Lease(_) | Error::Url(_) => Exit::Usage,
+        Error::Name(_) | Error::Lease(_) | Error::Candidate(_) | Error::Permits(_) | Error::Url(_) => Exit::Usage,
         _ => Exit::Failure,
     }
 }

@@ -10,6 +10,8 @@ pub struct Ended {
     pub how: How,
     /// Whether the hold was lost before it ended.
     pub lost: bool,
+    /// Whether a signal that ends programs was passed on to it, or ended it from the keyboard.
+    pub asked_to_end: bool,
 }
 
 /// How a command ended.

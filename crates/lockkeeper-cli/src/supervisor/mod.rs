@@ -8,7 +8,7 @@
 //!
 //! Order of use, all on the main thread: [`Supervisor::prepare`] before any other thread exists (they must
 //! inherit the signal mask) and before the lock is asked for; [`Supervisor::wait_for`] while another thread gets
-//! the lock; [`Supervisor::run`]; [`Supervisor::rest_until`] if the lock is to be kept longer.
+//! the lock; [`Supervisor::run`]; [`Supervisor::pause_until`] before the next time, if there is one.
 //!
 //! There is no `unsafe` here, and so no code between fork and exec. What must be done in the child is done by
 //! this program itself, started again as a helper (see [`helper`]), which then becomes the command.
@@ -103,28 +103,21 @@ impl Supervisor {
         }
     }
 
-    /// Keeps the hold until a moment, with nothing running: the rest of `--at-least`. Ends early when the hold is
-    /// lost (`Waited::Gone`) or by a signal.
+    /// Waits with nothing held and nothing running, such as between two terms. Ends early with a signal that would have ended the
+    /// program.
     ///
     /// # Errors
     ///
     /// The system's.
-    pub fn rest_until(&self, moment: Moment, hold: &impl Hold) -> io::Result<Waited<()>> {
-        loop {
-            self.waker.clear();
-            let now = Moment::now();
+    pub fn pause_until(&self, moment: Moment) -> io::Result<Waited<()>> {
+        while Moment::now() < moment {
             if let Some(signal) = self.ending_signal()? {
                 return Ok(Waited::Interrupted(signal));
             }
-            match hold.standing() {
-                _ if now >= moment => return Ok(Waited::Done(())),
-                Standing::Held { stop_at, .. } if now < stop_at => {
-                    self.alarm.set(Some(hold::next_look(now, stop_at).min(moment)))?;
-                }
-                _ => return Ok(Waited::Gone),
-            }
-            alarm::sleep(&[&self.signals, &self.waker, &self.alarm])?;
+            self.alarm.set(Some(moment))?;
+            alarm::sleep(&[&self.signals, &self.alarm])?;
         }
+        Ok(Waited::Done(()))
     }
 
     /// Runs the command until it ends, by itself or because the hold was lost.

@@ -16,6 +16,9 @@ use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
 use std::io;
 
+/// Signals that end a program which does not take care of them, and that are meant to.
+const ENDING: [Signal; 4] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
+
 /// A running command and all that is needed to mind it.
 pub(super) struct Watch<'a, H> {
     signals: &'a Signals,
@@ -28,6 +31,7 @@ pub(super) struct Watch<'a, H> {
     hold: &'a H,
     stopped: bool,
     loss: Option<Loss>,
+    asked_to_end: bool,
 }
 
 /// A hold that was lost.
@@ -58,6 +62,7 @@ impl<'a, H: Hold> Watch<'a, H> {
             hold,
             stopped: false,
             loss: None,
+            asked_to_end: false,
         }
     }
 
@@ -134,6 +139,7 @@ impl<'a, H: Hold> Watch<'a, H> {
             Signal::SIGTSTP if self.stopped => self.suspend(Signal::SIGTSTP),
             Signal::SIGTTOU => Ok(()),
             other => {
+                self.asked_to_end |= ENDING.contains(&other);
                 self.pass_on(other);
                 Ok(())
             }
@@ -241,7 +247,14 @@ impl<'a, H: Hold> Watch<'a, H> {
             }
         }
         self.alarm.set(None)?;
-        Ok(Ended { how, lost })
+        let from_keyboard = [Signal::SIGINT, Signal::SIGQUIT].map(|signal| signal as i32);
+        let asked_to_end =
+            self.asked_to_end || matches!(&how, How::Signalled(signal) if from_keyboard.contains(signal));
+        Ok(Ended {
+            how,
+            lost,
+            asked_to_end,
+        })
     }
 
     fn group(&self) -> Pid {

@@ -6,9 +6,9 @@
 mod guarding;
 mod loss;
 mod passing;
+mod pausing;
 mod processes;
 mod rehearsal;
-mod resting;
 mod screen;
 mod secrecy;
 mod signals;
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         loss::TESTS,
         guarding::TESTS,
         terminal::TESTS,
-        resting::TESTS,
+        pausing::TESTS,
         secrecy::TESTS,
     ]
     .concat();

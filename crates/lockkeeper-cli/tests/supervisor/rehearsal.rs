@@ -1,8 +1,8 @@
 //! A stand-in for `lockkeeper run`: the real supervisor under a hold that lives in this process.
 //!
 //! `PART FOLDER LEASE_MS MARGIN_MS (renewed|fixed) COMMAND...`. In the folder, the file `busy` keeps the lock from
-//! being acquired, `waiting` appears when the wait has begun, `lose` loses the hold, and `rest` holds the number of
-//! milliseconds for which the hold is kept at least.
+//! being acquired, `waiting` appears when the wait has begun, `lose` loses the hold, and `pause` holds the number of
+//! milliseconds to wait after the command's end.
 
 use lockkeeper_cli::exit::Exit;
 use lockkeeper_cli::supervisor::{Hold, HoldEnvironment, Moment, Standing, Supervisor, Waited, Waker};
@@ -72,7 +72,7 @@ pub(crate) fn play(words: &[OsString]) -> ExitCode {
 
     let (promise, outcome) = supervisor.promise();
     let (lease, margin, waker) = (milliseconds(lease), milliseconds(margin), supervisor.waker());
-    let rest = std::fs::read_to_string(folder.join("rest"))
+    let pause = std::fs::read_to_string(folder.join("pause"))
         .ok()
         .map(|text| milliseconds(&text.into()));
     thread::spawn(move || {
@@ -94,21 +94,20 @@ pub(crate) fn play(words: &[OsString]) -> ExitCode {
         Waited::Gone => return Exit::Failure.into(),
     };
 
-    let start = Moment::now();
-    let deadline = start.after(hold.0.lease);
+    let deadline = Moment::now().after(hold.0.lease);
     let environment = HoldEnvironment {
         name: "jobs:nightly".into(),
-        token: TOKEN,
+        token: Some(TOKEN),
         owner: OWNER.into(),
         deadline,
     };
     let ended = supervisor
         .run(command, &environment.variables(), &hold)
         .expect("supervised");
-    let Some(rest) = rest.filter(|_| !ended.lost) else {
+    let Some(pause) = pause else {
         return ended.exit().into();
     };
-    match supervisor.rest_until(start.after(rest), &hold).expect("rested") {
+    match supervisor.pause_until(Moment::now().after(pause)).expect("paused") {
         Waited::Done(()) => ended.exit().into(),
         Waited::Interrupted(signal) => Exit::Signalled(signal).into(),
         Waited::Gone => Exit::Lost.into(),

@@ -15,6 +15,13 @@ impl Owner {
         Self(text.into())
     }
 
+    /// The ids of a hold of permits.
+    pub(crate) fn permits(&self) -> impl Iterator<Item = &str> {
+        let text = &*self.0;
+        (0..text.len() / PERMIT_DIGITS)
+            .filter_map(move |place| text.get(place * PERMIT_DIGITS..(place + 1) * PERMIT_DIGITS))
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -52,6 +59,9 @@ impl fmt::Debug for Owner {
     }
 }
 
+/// The id of a permit is 16 random bytes, told as hex digits.
+pub(crate) const PERMIT_DIGITS: usize = 32;
+
 /// Makes the owner texts of one keeper. A forked child gets a UUID of its own, so that parent and child never share one.
 pub(crate) struct OwnerSource {
     identity: Mutex<Identity>,
@@ -79,6 +89,17 @@ impl OwnerSource {
         // Of the 63 bits the highest is set: so each number has 19 digits, and in a line it shows whose waiter is a peer's.
         let number = u64::from_le_bytes(random_bytes()) >> 1 | 1 << 62;
         Owner(format!("{}:{number}", identity.uuid).into())
+    }
+}
+
+impl OwnerSource {
+    /// The owner text of a hold of so many permits: their ids, one behind the other.
+    pub(crate) fn next_permits(&self, permits: u32) -> Owner {
+        let mut text = String::with_capacity(PERMIT_DIGITS * permits as usize);
+        for _ in 0..permits {
+            text.push_str(&format!("{:032x}", u128::from_le_bytes(random_bytes())));
+        }
+        Owner(text.into())
     }
 }
 

@@ -1,10 +1,13 @@
 use std::time::Duration;
 
+use super::counting_semaphore::CountingSemaphore;
+use super::election::Election;
 use super::latch::CountDownLatch;
 use super::mutex::Mutex;
 use super::parking::block_on;
 use super::periodic::Periodic;
 use super::rwlock::RwLock;
+use super::semaphore::Semaphore;
 use crate::error::Error;
 use crate::keeper::{CloseReport, Inspection, KeeperBuilder};
 
@@ -62,15 +65,30 @@ impl Keeper {
         RwLock::new(self.inner.rwlock(name))
     }
 
-    /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).
-    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
-        CountDownLatch::new(self.inner.latch(name))
+    /// The semaphore of this name, whose permits are leased; see [`lockkeeper::Keeper::semaphore`](crate::Keeper::semaphore).
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::new(self.inner.semaphore(name))
+    }
+
+    /// The plain semaphore of this name; see [`lockkeeper::Keeper::counting_semaphore`](crate::Keeper::counting_semaphore).
+    pub fn counting_semaphore(&self, name: impl AsRef<str>) -> CountingSemaphore {
+        CountingSemaphore::new(self.inner.counting_semaphore(name))
     }
 
     /// The run of this name that is made at most once in a period; see
     /// [`lockkeeper::Keeper::periodic`](crate::Keeper::periodic).
     pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
         Periodic::new(self.inner.periodic(name))
+    }
+
+    /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).
+    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
+        CountDownLatch::new(self.inner.latch(name))
+    }
+
+    /// The election of this name; see [`lockkeeper::Keeper::election`](crate::Keeper::election).
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(self.inner.election(name))
     }
 
     /// Asks the server what it knows of a name; see [`lockkeeper::Keeper::inspect`](crate::Keeper::inspect).

@@ -15,6 +15,8 @@
 //! # Ok::<(), lockkeeper::Error>(())
 //! ```
 
+mod counting_semaphore;
+mod election;
 mod guard;
 mod holding;
 mod keeper;
@@ -23,7 +25,10 @@ mod mutex;
 mod parking;
 mod periodic;
 mod rwlock;
+mod semaphore;
 
+pub use counting_semaphore::CountingSemaphore;
+pub use election::{Election, Leadership, Observation};
 pub use guard::{MovableMutexGuard, MutexGuard};
 pub use keeper::Keeper;
 pub use latch::CountDownLatch;
@@ -31,3 +36,4 @@ pub use mutex::Mutex;
 pub(crate) use parking::block_on;
 pub use periodic::{Periodic, PeriodicGuard};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use semaphore::{Semaphore, SemaphorePermit};

@@ -92,6 +92,15 @@ pub struct PeriodicGuard {
 impl PeriodicGuard {
     blocking_hold_methods!();
 
+    /// Takes the run back; see [`lockkeeper::PeriodicGuard::abandon`](crate::PeriodicGuard::abandon).
+    ///
+    /// # Errors
+    /// Those of [`unlock`](Self::unlock).
+    pub fn abandon(self) -> Result<Unlocked, Error> {
+        let core = Arc::clone(self.guard.turn.core());
+        block_on(&core, self.guard.abandon())?
+    }
+
     /// The fencing token of this run.
     #[must_use]
     pub fn token(&self) -> Token {

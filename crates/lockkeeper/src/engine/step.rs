@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Copies, StepError};
@@ -16,6 +17,13 @@ pub enum Layout {
     Plain,
 }
 
+/// The mode of a hash that is an election, and the word for it. A mutex finds a mode and is refused, as by a read-write
+/// lock's; Redisson's locks find it taken.
+pub(crate) const ELECTION: &str = "election";
+
+/// The field with an election's term.
+pub(crate) const TERM: &str = "term";
+
 /// What an object is: which steps it has, and what its keys look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
@@ -32,8 +40,14 @@ pub(crate) enum Kind {
     Write,
     /// A mutex for a run that is made once in a period: at its end the key may rest, held by nobody.
     Periodic(Layout),
+    /// A hash of our own: the leader with its candidate's text, and its term. Its channel tells beginnings and ends of terms.
+    Election,
     /// Redisson's count-down latch: a number that is there only while it is above zero.
     Latch,
+    /// Redisson's expirable semaphore: a number of permits, and beside it the ids of those that are held, each with its end.
+    Permits,
+    /// Redisson's plain semaphore: a number of permits and nothing else.
+    Counter,
 }
 
 impl Kind {
@@ -46,7 +60,10 @@ impl Kind {
             Self::Fair => "fair mutex",
             Self::Read | Self::Write => "read-write lock",
             Self::Periodic(_) => "mutex",
+            Self::Election => ELECTION,
             Self::Latch => "latch",
+            Self::Permits => "semaphore",
+            Self::Counter => "counting semaphore",
         }
     }
 
@@ -72,7 +89,15 @@ impl Kind {
     /// Whether callers of one process that cannot have it at once stand in one line, of which only the head asks.
     pub(crate) const fn is_lined_up(self) -> bool {
         match self {
-            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) | Self::Write => true,
+            Self::Mutex(_)
+            | Self::Spin
+            | Self::Fenced
+            | Self::Periodic(_)
+            | Self::Election
+            | Self::Write
+            | Self::Permits
+            | Self::Counter
+            | Self::Election => true,
             Self::Fair | Self::Read | Self::Latch => false,
         }
     }
@@ -81,7 +106,15 @@ impl Kind {
     pub(crate) const fn keeps_places(self) -> bool {
         match self {
             Self::Fair | Self::Write => true,
-            Self::Mutex(_) | Self::Spin | Self::Fenced | Self::Periodic(_) | Self::Read | Self::Latch => false,
+            Self::Mutex(_)
+            | Self::Spin
+            | Self::Fenced
+            | Self::Periodic(_)
+            | Self::Read
+            | Self::Election
+            | Self::Latch
+            | Self::Permits
+            | Self::Counter => false,
         }
     }
 
@@ -121,6 +154,8 @@ impl Target {
             | Kind::Periodic(Layout::Redisson) => name.prefixed("redisson_lock__channel"),
             Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => name.prefixed("lockkeeper_channel"),
             Kind::Read | Kind::Write => name.prefixed("redisson_rwlock"),
+            Kind::Permits | Kind::Counter => name.prefixed("redisson_sc"),
+            Kind::Election => name.prefixed("lockkeeper_election"),
             // Redisson adds braces whatever the name has.
             Kind::Latch => format!("redisson_countdownlatch__channel__{{{}}}", name.as_str()),
         };
@@ -136,6 +171,16 @@ impl Target {
     /// Where the answer to one operation is kept for a while, so that a repeat gets the same.
     pub(crate) fn answer_key(&self, mark: &Owner) -> String {
         format!("{}:{}", self.name.prefixed("lockkeeper_answer"), mark.as_str())
+    }
+
+    /// The ids of the permits that are held, as 16 bytes each, with their ends in milliseconds of the server's time.
+    pub(crate) fn permits_key(&self) -> String {
+        self.name.suffixed("timeout")
+    }
+
+    /// Which of the two semaphores we made, since their numbers look alike.
+    pub(crate) fn semaphore_record_key(&self) -> String {
+        self.name.prefixed("lockkeeper_semaphore")
     }
 
     /// What we know of a latch beside its count: how it last ended, and when.
@@ -236,8 +281,12 @@ pub(crate) struct Acquire {
     pub(crate) lease: u64,
     /// How many tokens to set aside for local hand-over, at least 1.
     pub(crate) block: u32,
+    /// How many permits a plain semaphore is to give. Leased ones are counted by the ids in the owner text.
+    pub(crate) permits: u32,
     /// Whether the caller goes on waiting if it is refused, and since when: some kinds keep a place for it.
     pub(crate) waiting: Option<Waiting>,
+    /// What an election tells others of its leader.
+    pub(crate) candidate: Option<Arc<str>>,
     pub(crate) copies: Arc<Copies>,
 }
 
@@ -309,12 +358,24 @@ pub(crate) enum Action {
     AwaitLatch { since: u64 },
     /// Remove a latch whatever its count; answers 1 if there was one, else 0.
     RemoveLatch,
+    /// Set the permits of a semaphore that has none, for so many milliseconds or for ever; answers 1 if that was done, else 0.
+    TrySetPermits { permits: u64, life: Option<u64> },
+    /// Set the permits of a leased semaphore, those that are held counted in.
+    SetPermits(u64),
+    /// Add so many permits, or take so many away; answers 0 if the semaphore had to be there for that and is not, else 1.
+    AddPermits { permits: i64, if_there: bool },
+    /// Take away all permits that are available; answers how many.
+    DrainPermits,
+    /// Tell how many permits are available, and how many are held.
+    CountPermits,
+    /// Remove a semaphore with all that is held of it; answers 1 if there was one, else 0.
+    RemovePermits,
 }
 
 impl Action {
     /// Whether it changes something, so that its answer is kept for a repeat.
     pub(crate) const fn is_change(self) -> bool {
-        !matches!(self, Self::Count | Self::AwaitLatch { .. })
+        !matches!(self, Self::Count | Self::AwaitLatch { .. } | Self::CountPermits)
     }
 }
 
@@ -332,6 +393,12 @@ pub(crate) const LATCH_RECORD_LIFE: u64 = 24 * 60 * 60 * 1000;
 
 /// How long it is remembered how a latch ended, in milliseconds: longer than a waiter goes without looking.
 pub(crate) const LATCH_END_LIFE: u64 = 10 * 60 * 1000;
+
+/// How long it is remembered which semaphore a name is, in milliseconds, from when its permits were last set or added.
+pub(crate) const SEMAPHORE_RECORD_LIFE: u64 = 24 * 60 * 60 * 1000;
+
+/// The end of a permit that never ends, as Java writes it.
+pub(crate) const NEVER: i64 = 922_337_203_685_477;
 
 /// How long the answer to an operation is kept, in milliseconds: longer than any copy of it may come late.
 pub(crate) const ANSWER_LIFE: u64 = 60_000;
@@ -361,6 +428,17 @@ pub(crate) enum Acquired {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Number(i64),
+    Permits { available: i64, acquired: i64 },
+}
+
+impl Outcome {
+    /// The number that most actions answer with.
+    pub(crate) const fn number(&self) -> i64 {
+        match self {
+            Self::Number(number) => *number,
+            Self::Permits { available, .. } => *available,
+        }
+    }
 }
 
 /// What a refused caller is told.
@@ -409,10 +487,32 @@ pub(crate) struct Inspection {
     pub(crate) holders: Vec<Holder>,
     /// How many milliseconds the name still rests, if nobody holds it and it does.
     pub(crate) resting: Option<u64>,
+    /// The candidate's text of an election's leader.
+    pub(crate) candidate: Option<String>,
     /// Who waits in a line on the server, head first.
     pub(crate) waiting: Vec<InLine>,
+    /// Numbers that belong to its kind, each with a word for it.
+    pub(crate) counts: BTreeMap<&'static str, i64>,
     /// The last token granted, if any is on record.
     pub(crate) token: Option<u64>,
+}
+
+impl Inspection {
+    /// What is known of an election with a leader. Its token is the present term.
+    pub(crate) fn of_election(owner: &str, candidate: &str, term: u64, time_left: Option<u64>) -> Self {
+        Self {
+            kind: ELECTION.to_owned(),
+            holders: vec![Holder {
+                owner: owner.to_owned(),
+                holds: 1,
+                writes: false,
+                time_left,
+            }],
+            candidate: Some(candidate.to_owned()),
+            token: Some(term),
+            ..Self::default()
+        }
+    }
 }
 
 /// One waiter in a line on the server.

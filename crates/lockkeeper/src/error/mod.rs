@@ -3,12 +3,14 @@
 mod argument;
 mod loss;
 mod refusal;
+mod tls;
 
 use std::time::Duration;
 
-pub use argument::{LeaseError, NameError, UrlError};
+pub use argument::{CandidateError, LeaseError, NameError, PermitsError, UrlError};
 pub use loss::LossReason;
 pub use refusal::Refusal;
+pub use tls::TlsFault;
 
 /// Why a call did not do what it was asked to.
 ///
@@ -56,6 +58,15 @@ pub enum Error {
         effect: Effect,
     },
 
+    /// The server is not trusted, or does not trust this side. Nothing was sent.
+    #[error("no TLS connection ({fault}): {detail}")]
+    Tls {
+        /// What is the matter.
+        fault: TlsFault,
+        /// The details, and what can be done about it.
+        detail: String,
+    },
+
     /// The server answered with an error.
     #[error("the server refused ({refusal}): {detail}")]
     Refused {
@@ -97,9 +108,17 @@ pub enum Error {
     #[error("bad name: {0}")]
     Name(#[from] NameError),
 
+    /// The candidate's text of an election cannot be used.
+    #[error("bad candidate: {0}")]
+    Candidate(#[from] CandidateError),
+
     /// The lease cannot be used.
     #[error("bad lease: {0}")]
     Lease(#[from] LeaseError),
+
+    /// The number of permits cannot be used.
+    #[error("bad number of permits: {0}")]
+    Permits(#[from] PermitsError),
 
     /// The URL or another part of the configuration cannot be used.
     #[error("bad configuration: {0}")]

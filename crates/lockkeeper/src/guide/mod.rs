@@ -17,6 +17,14 @@ pub mod cancellation {}
 #[doc = include_str!("observing.md")]
 pub mod observing {}
 
+// Its links lead to what the feature adds.
+#[cfg_attr(feature = "tls", doc = include_str!("security.md"))]
+#[cfg_attr(
+    not(feature = "tls"),
+    doc = "Build the documentation with the feature `tls` to read this chapter."
+)]
+pub mod security {}
+
 #[cfg(test)]
 mod tests;
 

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Keeper;
@@ -17,19 +18,28 @@ use std::sync::Arc;
 pub struct Inspection {
     /// The name that was asked for.
     pub name: String,
-    /// What it is: `mutex` for a lock of either layout, `fair` for one with a line beside it, `rwlock`, else a word for what the key
-    /// holds; `None` if there is no such key. A fair mutex for which nobody waits cannot be told from a plain one.
+    /// What it is: `mutex` for a lock of either layout, `fair` for one with a line beside it, `rwlock`, `permits` for a semaphore
+    /// whose permits are leased, `semaphore` for a plain one, `latch`, else a word for what the key holds; `None` if there is no
+    /// such key.
+    ///
+    /// A fair mutex for which nobody waits cannot be told from a plain one. Semaphores and latches are numbers that look alike on
+    /// the server: which one it is, is known if Lockkeeper set it within the last day, or if leased permits are held. Otherwise
+    /// a number is called `counter`.
     pub kind: Option<String>,
     /// The layout of a lock.
     pub layout: Option<Layout>,
-    /// Who holds it.
+    /// Who holds it; of a semaphore with leased permits, one holder for each permit, under its id.
     pub holders: Vec<Holder>,
     /// How long a name that nobody holds still stays taken; see [`Periodic`](crate::Periodic).
     pub resting: Option<Duration>,
     /// Who waits in a line on the server, head first: of a fair mutex; and which writers wait for a read-write lock, one for each
     /// process, in no order. Of other kinds the server knows no waiters.
     pub waiting: Vec<InLine>,
-    /// The last fencing token on record.
+    /// What the leader of an election tells of itself.
+    pub candidate: Option<String>,
+    /// Numbers that belong to its kind: `available` and `acquired` permits of a semaphore, the `count` of a latch.
+    pub counts: BTreeMap<&'static str, i64>,
+    /// The last fencing token on record; of an election with a leader the present term.
     pub token: Option<Token>,
 }
 
@@ -83,6 +93,8 @@ impl Inspection {
             holders: found.holders.into_iter().map(holder).collect(),
             resting: found.resting.map(Duration::from_millis),
             waiting: found.waiting.into_iter().map(waiter).collect(),
+            candidate: found.candidate,
+            counts: found.counts,
             token: found.token.map(Token::new),
         }
     }
@@ -141,6 +153,15 @@ impl Keeper {
     }
 }
 
+/// Frees an object whoever holds it.
+pub(crate) async fn force_release(core: &Arc<Core>, target: Arc<Target>) -> Result<bool, Error> {
+    let keeper = Keeper {
+        core: Arc::clone(core),
+        _flush: None,
+    };
+    keeper.force_release(target).await
+}
+
 fn other_kind_of_answer() -> Error {
     Error::OutcomeUnknown {
         detail: "an answer of another kind".to_owned(),
@@ -163,12 +184,8 @@ impl Mutex {
 
 async fn force_unlock(core: &Arc<Core>, origin: &Origin) -> Result<bool, Error> {
     let target = Arc::clone(origin.target());
-    let keeper = Keeper {
-        core: Arc::clone(core),
-        _flush: None,
-    };
     tracing::warn!(name = %target.name, "freeing a lock by force");
-    keeper.force_release(target).await
+    force_release(core, target).await
 }
 
 impl RwLock {

@@ -6,17 +6,20 @@ use std::sync::Arc;
 
 pub use builder::KeeperBuilder;
 pub use closing::CloseReport;
+pub(crate) use inspection::force_release;
 pub use inspection::{Holder, InLine, Inspection};
 
 use crate::engine::embedded::EmbeddedEngine;
 use crate::engine::redis::optimistic::Updates;
 use crate::engine::{Kind, Layout};
 use crate::error::Error;
+use crate::object::election::Election;
 use crate::object::latch::CountDownLatch;
 use crate::object::mutex::Mutex;
 use crate::object::periodic::Periodic;
 use crate::object::rwlock::RwLock;
 use crate::object::scope::Scope;
+use crate::object::semaphore::{CountingSemaphore, Semaphore};
 use crate::service::core::{Core, Settings};
 use crate::service::executor::Executor;
 use closing::FlushOnDrop;
@@ -56,13 +59,14 @@ impl Keeper {
         Self::builder().embedded()
     }
 
-    /// Connects to one server by its URL: `redis://user:password@host:port/database`, or `unix:///path?db=1`.
+    /// Connects to one server by its URL: `redis://user:password@host:port/database`, `rediss://` for TLS, or `unix:///path?db=1`;
+    /// [`RedisConfig::from_url`](crate::redis::RedisConfig::from_url) has all of it.
     ///
     /// The server must be Redis 6.2, Valkey 7.2, or later. See [`KeeperBuilder`] for limits and other settings.
     ///
     /// # Errors
-    /// [`Error::Url`] for a URL that cannot be used, [`Error::Unreachable`] if no server answers, [`Error::Refused`] for
-    /// wrong credentials or a server that is too old.
+    /// [`Error::Url`] for a URL that cannot be used, [`Error::Unreachable`] if no server answers, [`Error::Tls`] if one of the
+    /// sides does not trust the other, [`Error::Refused`] for wrong credentials or a server that is too old.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), lockkeeper::Error> {
@@ -188,18 +192,35 @@ impl Keeper {
         RwLock::new(&self.core, name.as_ref())
     }
 
-    /// The count-down latch of this name, for any number of waiters.
+    /// The semaphore of this name, whose permits are leased: renewed while they are held, and back after a crash.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// let keeper = lockkeeper::Keeper::embedded();
-    /// let latch = keeper.latch("started");
-    /// assert!(latch.try_set_count(3).await?);
-    /// assert_eq!(latch.count_down().await?, 2);
+    /// let semaphore = keeper.semaphore("workers");
+    /// assert!(semaphore.try_set_permits(1).await?);
+    /// let permit = semaphore.acquire().await?;
+    /// assert!(semaphore.try_acquire().await.is_err());
+    /// # drop(permit); Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn semaphore(&self, name: impl AsRef<str>) -> Semaphore {
+        Semaphore::new(&self.core, name.as_ref())
+    }
+
+    /// The plain semaphore of this name, which only counts: what a process took and did not release before it died is gone.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let semaphore = keeper.counting_semaphore("slots");
+    /// assert!(semaphore.try_set_permits(2).await?);
+    /// semaphore.acquire(2).await?;
+    /// semaphore.release(1).await?;
+    /// assert_eq!(semaphore.available_permits().await?, 1);
     /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
     /// ```
-    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
-        CountDownLatch::new(&self.core, name.as_ref())
+    pub fn counting_semaphore(&self, name: impl AsRef<str>) -> CountingSemaphore {
+        CountingSemaphore::new(&self.core, name.as_ref())
     }
 
     /// The run of this name that is made at most once in a period, however many processes try: a scheduled job of a fleet.
@@ -216,6 +237,35 @@ impl Keeper {
     /// ```
     pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
         Periodic::new(&self.core, name.as_ref())
+    }
+
+    /// The count-down latch of this name, for any number of waiters.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let latch = keeper.latch("started");
+    /// assert!(latch.try_set_count(3).await?);
+    /// assert_eq!(latch.count_down().await?, 2);
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
+        CountDownLatch::new(&self.core, name.as_ref())
+    }
+
+    /// The election of this name, in which at most one process leads.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let election = keeper.election("scheduler").candidate("node-7");
+    /// let leadership = election.campaign().await?;
+    /// assert!(keeper.election("scheduler").try_campaign().await.is_err());
+    /// leadership.resign().await?;
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn election(&self, name: impl AsRef<str>) -> Election {
+        Election::new(&self.core, name.as_ref())
     }
 
     /// Runs `work` as one logical caller: what it locks by the [`Scope`] it is given, it may lock again.

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::name::Name;
-use crate::engine::{Action, Kind, LATCH_GONE, LATCH_OPENED, LATCH_REMOVED, Outcome, Target};
+use crate::engine::{Action, Kind, LATCH_GONE, LATCH_OPENED, LATCH_REMOVED, Target};
 use crate::error::Error;
 use crate::service::core::Core;
 use crate::service::operation::operate;
@@ -156,7 +156,8 @@ impl CountDownLatch {
         let mut closed: Option<Heard> = None;
         loop {
             let heard = watch.heard();
-            let (Outcome::Number(seen), server_time) = watch.look(Action::AwaitLatch { since }).await?;
+            let (seen, server_time) = watch.look(Action::AwaitLatch { since }).await?;
+            let seen = seen.number();
             match (seen, closed) {
                 (LATCH_OPENED, _) | (LATCH_GONE, None) => return Ok(LatchEnd::Open),
                 (LATCH_REMOVED, _) => return Ok(LatchEnd::Removed),
@@ -171,7 +172,7 @@ impl CountDownLatch {
     }
 
     /// How a latch ended that a peer ended: by its message, which may still be on its way.
-    async fn told(&self, watch: &Watch<'_>, closed: Heard) -> Result<LatchEnd, Error> {
+    async fn told(&self, watch: &Watch, closed: Heard) -> Result<LatchEnd, Error> {
         if watch.message_since(closed).is_none() {
             watch.signalled(closed, self.core.settings.recheck_unheard).await?;
         }
@@ -183,8 +184,8 @@ impl CountDownLatch {
     }
 
     async fn operate(&self, action: Action, doing: &'static str) -> Result<i64, Error> {
-        let Outcome::Number(number) = operate(&self.core, self.target()?, action, doing).await?;
-        Ok(number)
+        let outcome = operate(&self.core, self.target()?, action, doing).await?;
+        Ok(outcome.number())
     }
 
     fn target(&self) -> Result<&Arc<Target>, Error> {

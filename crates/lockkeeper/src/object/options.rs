@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::lease::Lease;
@@ -13,6 +14,8 @@ pub(crate) struct Options {
     pub(crate) margin: Option<Duration>,
     pub(crate) longest_hold: Option<Duration>,
     pub(crate) polling: Option<Polling>,
+    /// What an election tells others of its leader.
+    pub(crate) candidate: Option<Arc<str>>,
 }
 
 impl Options {
@@ -36,6 +39,7 @@ impl Options {
             longest: self.longest_hold,
             polling: self.polling,
             budget,
+            candidate: self.candidate.clone(),
             permits: 1,
         })
     }

@@ -26,7 +26,9 @@ pub(crate) struct Attempt {
     from: Option<Owner>,
     terms: Terms,
     longest: Option<Duration>,
+    candidate: Option<Arc<str>>,
     block: u32,
+    permits: u32,
     /// When its caller began to wait, if it goes on waiting when it is refused.
     waits_since: Option<Moment>,
     /// The time for which local turns go on under a fixed lease.
@@ -58,6 +60,7 @@ impl Attempt {
         Self {
             owner: match target.kind {
                 Kind::Write => owner.writing(),
+                Kind::Permits => core.owners.next_permits(request.permits),
                 _ => owner,
             },
             copies: Arc::new(Copies::new()),
@@ -65,7 +68,9 @@ impl Attempt {
             from: None,
             terms,
             longest: request.longest,
+            candidate: request.candidate.clone(),
             block,
+            permits: request.permits,
             waits_since: None,
             turns,
             asked: terms
@@ -87,6 +92,8 @@ impl Attempt {
             terms: from.terms,
             longest: (from.longest_until < Moment::FAR).then(|| from.longest_until.since(now)),
             block: 1,
+            permits: 1,
+            candidate: None,
             waits_since: None,
             turns: Duration::ZERO,
             asked: from.terms.milliseconds,
@@ -116,7 +123,9 @@ impl Attempt {
                 owner: self.owner.clone(),
                 lease: self.asked,
                 block: self.block,
+                permits: self.permits,
                 waiting: self.waits_since.map(|since| waiting(core, since)),
+                candidate: self.candidate.clone(),
                 copies: Arc::clone(&self.copies),
             };
             let step = match &self.from {

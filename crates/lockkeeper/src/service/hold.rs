@@ -60,6 +60,7 @@ pub(crate) struct Hold {
     pub(crate) server_time: u64,
     /// Until when the name stays taken after the hold, however that ends; set when a run begins.
     rest: OnceLock<Rest>,
+    rest_forgone: AtomicBool,
     /// When the time of the local turns began. A slow line must not use it up before the first turn; a fixed lease counts
     /// from the request, so that each of its turns has all of it.
     pub(crate) turns_from: Moment,
@@ -100,6 +101,7 @@ impl Hold {
             granted,
             server_time: grant.server_time,
             rest: OnceLock::new(),
+            rest_forgone: AtomicBool::new(false),
             turns_from: if terms.lease.is_renewed() { now } else { granted },
             longest_until,
             process: std::process::id(),
@@ -253,8 +255,14 @@ impl Hold {
         let _ = self.rest.set(Rest { until, longest });
     }
 
+    /// The name is to be free at the end of the hold after all.
+    pub(crate) fn forgo_rest(&self) {
+        self.rest_forgone.store(true, Ordering::Release);
+    }
+
     pub(crate) fn rest(&self) -> Option<Rest> {
-        self.rest.get().copied()
+        let forgone = self.rest_forgone.load(Ordering::Acquire);
+        self.rest.get().copied().filter(|_| !forgone)
     }
 
     /// Told when the hold ends or its deadline moves.

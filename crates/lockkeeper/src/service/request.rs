@@ -17,6 +17,8 @@ pub(crate) struct Request {
     pub(crate) longest: Option<Duration>,
     pub(crate) polling: Option<Polling>,
     pub(crate) budget: Budget,
+    /// What an election tells others of its leader.
+    pub(crate) candidate: Option<Arc<str>>,
     /// How many permits, where a hold is of several.
     pub(crate) permits: u32,
 }

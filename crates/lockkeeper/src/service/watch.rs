@@ -14,9 +14,9 @@ use crate::error::Error;
 ///
 /// Each waiter looks for itself; all of a process share one subscription.
 #[derive(Debug)]
-pub(crate) struct Watch<'a> {
-    core: &'a Core,
-    target: &'a Arc<Target>,
+pub(crate) struct Watch {
+    core: Arc<Core>,
+    target: Arc<Target>,
     started: Moment,
     deadline: Option<Moment>,
     subscription: Option<Subscription>,
@@ -29,13 +29,13 @@ pub(crate) struct Heard {
     messages: u64,
 }
 
-impl<'a> Watch<'a> {
+impl Watch {
     /// A watch that ends after `limit`, if there is one. Without any time it looks once.
-    pub(crate) fn new(core: &'a Core, target: &'a Arc<Target>, limit: Option<Duration>) -> Self {
+    pub(crate) fn new(core: &Arc<Core>, target: &Arc<Target>, limit: Option<Duration>) -> Self {
         let started = core.now();
         Self {
-            core,
-            target,
+            core: Arc::clone(core),
+            target: Arc::clone(target),
             started,
             deadline: limit.map(|limit| started.plus(limit)),
             subscription: None,
@@ -70,7 +70,7 @@ impl<'a> Watch<'a> {
                 left => left.min(settings.unreachable_after),
             },
         };
-        operate_within(self.core, self.target, action, "waiting", limit).await
+        operate_within(&self.core, &self.target, action, "waiting", limit).await
     }
 
     /// Waits until it is worth looking again. The first time that is as soon as the subscription is confirmed.
@@ -78,6 +78,11 @@ impl<'a> Watch<'a> {
     /// # Errors
     /// [`Error::TimedOut`] once the time is over, [`Error::Closed`].
     pub(crate) async fn pause(&mut self, heard: Option<Heard>) -> Result<(), Error> {
+        self.pause_while(heard, Busy::until(None)).await
+    }
+
+    /// The same, and no longer than what was seen can last.
+    pub(crate) async fn pause_while(&mut self, heard: Option<Heard>, seen: Busy) -> Result<(), Error> {
         let Some(heard) = heard else {
             self.check_time()?;
             let subscription = self.core.engine.subscribe(&self.target.channel);
@@ -90,7 +95,7 @@ impl<'a> Watch<'a> {
             return self.core.check_open();
         };
         let live = self.subscription.as_ref().is_some_and(|one| one.channel().is_live());
-        let pause = recheck_after(self.core, self.target.kind, Busy::until(None), live);
+        let pause = recheck_after(&self.core, self.target.kind, seen, live);
         self.signalled(heard, pause).await?;
         self.check_time()
     }
@@ -114,7 +119,7 @@ impl<'a> Watch<'a> {
                 () = &mut event => return,
                 () = &mut closes => return,
                 // Timers only wake, the clock decides.
-                () = sleep_until(self.core, end) => {}
+                () = sleep_until(&self.core, end) => {}
             }
         }
     }

@@ -27,6 +27,7 @@ fn hash(source: &str, openings: &[&str], rest: &str) -> String {
 
 const OPENING: &str = script!("shared/opening");
 const LINE: &str = script!("shared/line");
+const PERMITS: &str = script!("shared/permits");
 const GRANT: &str = script!("shared/grant");
 const RWLOCK: &str = script!("shared/rwlock");
 
@@ -35,12 +36,15 @@ static ACQUIRE: Hashes = LazyLock::new(|| {
         hash(script!("mutex/acquire"), &[], GRANT),
         hash(script!("plain/acquire"), &[], GRANT),
         hash(script!("fair/acquire"), &[LINE], GRANT),
+        hash(script!("permits/acquire"), &[OPENING, PERMITS], ""),
+        hash(script!("semaphore/acquire"), &[OPENING, PERMITS], ""),
     ]
 });
 static RENEW: Hashes = LazyLock::new(|| {
     vec![
         hash(script!("mutex/renew"), &[], ""),
         hash(script!("plain/renew"), &[], ""),
+        hash(script!("permits/renew"), &[OPENING, PERMITS], ""),
     ]
 });
 static RELEASE: Hashes = LazyLock::new(|| {
@@ -48,6 +52,8 @@ static RELEASE: Hashes = LazyLock::new(|| {
         hash(script!("mutex/release"), &[], ""),
         hash(script!("plain/release"), &[], ""),
         hash(script!("fair/release"), &[OPENING, LINE], ""),
+        hash(script!("permits/release"), &[OPENING, PERMITS], ""),
+        hash(script!("semaphore/give_back"), &[OPENING, PERMITS], ""),
     ]
 });
 

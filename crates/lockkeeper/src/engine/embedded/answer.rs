@@ -13,7 +13,8 @@ pub(super) fn known(keyspace: &mut Keyspace, now: Now, key: &str) -> Option<Outc
 }
 
 pub(super) fn keep(keyspace: &mut Keyspace, now: Now, key: &str, outcome: &Outcome) {
-    let Outcome::Number(number) = outcome;
+    // What only looks is asked again.
+    let Outcome::Number(number) = outcome else { return };
     let expiry = now.at.plus(Duration::from_millis(ANSWER_LIFE));
     keyspace.put(key, Value::Text(number.to_string()), Some(expiry), now);
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::keyspace::{Keyspace, Now, Value};
-use super::{fair, mutex, rwlock, token};
+use super::{election, fair, mutex, rwlock, semaphore, token};
 use crate::base::name::Name;
 use crate::base::owner::is_writing;
-use crate::engine::{Holder, Inspection, Layout, Target, is_resting_mark};
+use crate::engine::{Holder, Inspection, Layout, NEVER, Target, is_resting_mark};
 
 pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspection {
     let target = Target::new(Layout::default(), name.clone());
@@ -23,7 +23,13 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         };
     };
     let time_left = entry.time_left(now);
-    let (kind, layout, mut holders) = match &entry.value {
+    if let Value::Hash(fields) = &entry.value
+        && let Some((candidate, owner, term)) = election::leader(fields)
+    {
+        return Inspection::of_election(owner, candidate, term, time_left);
+    }
+    let number = semaphore::number(&entry.value);
+    let (mut kind, mut layout, mut holders) = match &entry.value {
         Value::Text(text) if entry.expiry.is_none() && is_number(text) => ("counter", None, Vec::new()),
         Value::Text(owner) => {
             let holder = Holder {
@@ -52,6 +58,13 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         },
         other => (mutex::kind(other), None, Vec::new()),
     };
+    let mut counts = BTreeMap::new();
+    if let Some(number) = number
+        && let Some(known) = known(keyspace, now, &target).or((kind == "counter").then_some("counter"))
+    {
+        (kind, layout) = (known, None);
+        (counts, holders) = numbers(keyspace, now, &target, known, number);
+    }
     let all = holders.len();
     holders.retain(|holder| !is_resting_mark(&holder.owner));
     Inspection {
@@ -64,8 +77,60 @@ pub(super) fn inspect(keyspace: &mut Keyspace, now: Now, name: &Name) -> Inspect
         resting: time_left.filter(|_| holders.len() < all),
         holders,
         waiting,
+        counts,
         token,
+        candidate: None,
     }
+}
+
+/// Which kind of object a number is, if that is on record: the numbers of semaphores and latches look alike.
+fn known(keyspace: &mut Keyspace, now: Now, target: &Target) -> Option<&'static str> {
+    let mut text = |key: &str| match &keyspace.get(key, now)?.value {
+        Value::Text(text) => Some(text.clone()),
+        Value::Scores(_) => Some("permits".to_owned()),
+        _ => None,
+    };
+    if text(&target.permits_key()).is_some_and(|text| text == "permits") {
+        return Some("permits");
+    }
+    if text(&target.latch_record_key()).is_some() {
+        return Some("latch");
+    }
+    match text(&target.semaphore_record_key()).as_deref() {
+        Some("permits") => Some("permits"),
+        Some("semaphore") => Some("semaphore"),
+        _ => None,
+    }
+}
+
+/// What the number tells for its kind, and who holds permits.
+fn numbers(
+    keyspace: &mut Keyspace,
+    now: Now,
+    target: &Target,
+    kind: &str,
+    number: i64,
+) -> (BTreeMap<&'static str, i64>, Vec<Holder>) {
+    let ids = semaphore::ids(keyspace, now, target);
+    let ended = ids.values().filter(|end| semaphore::has_ended(**end, now)).count();
+    let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let counts = match kind {
+        "permits" => BTreeMap::from([
+            ("available", number + count(ended)),
+            ("acquired", count(ids.len() - ended)),
+        ]),
+        "semaphore" => BTreeMap::from([("available", number)]),
+        _ => BTreeMap::from([("count", number)]),
+    };
+    let present = semaphore::milliseconds(now);
+    let held = ids.into_iter().filter(|(_, end)| *end > present);
+    let holders = held.map(|(owner, end)| Holder {
+        owner,
+        holds: 1,
+        writes: false,
+        time_left: (end < NEVER).then_some((end - present).unsigned_abs()),
+    });
+    (counts, holders.collect())
 }
 
 /// Redisson's semaphores and latches are numbers that stay. One that ends is somebody's hand-written lock.

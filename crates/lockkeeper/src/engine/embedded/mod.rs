@@ -6,14 +6,17 @@
 
 mod answer;
 mod clock;
+mod election;
 mod fair;
 mod inspect;
 mod keyspace;
 mod latch;
 mod mutex;
+mod permits;
 mod post;
 mod rest;
 mod rwlock;
+mod semaphore;
 mod timeline;
 mod token;
 
@@ -164,6 +167,9 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 }
                 Kind::Fair => fair::acquire(keyspace, now, &acquire, post)?,
                 Kind::Read | Kind::Write => rwlock::acquire(keyspace, now, &acquire)?,
+                Kind::Permits => permits::acquire(keyspace, now, &acquire, post)?,
+                Kind::Counter => semaphore::acquire(keyspace, now, &acquire)?,
+                Kind::Election => election::acquire(keyspace, now, &acquire, post)?,
                 Kind::Latch => return Err(not_held(&acquire.target)),
             })
         }
@@ -182,7 +188,9 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                         mutex::renew(keyspace, now, entry)
                     }
                     Kind::Read | Kind::Write => rwlock::renew(keyspace, now, entry),
-                    Kind::Latch => return Err(not_held(&entry.target)),
+                    Kind::Permits => permits::renew(keyspace, now, entry),
+                    Kind::Election => election::renew(keyspace, now, entry),
+                    Kind::Latch | Kind::Counter => return Err(not_held(&entry.target)),
                 })
             };
             Reply::Renewed(entries.iter().map(&mut renew).collect())
@@ -193,6 +201,9 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             }
             Kind::Fair => fair::release(keyspace, now, &target, &owner, post)?,
             Kind::Read | Kind::Write => rwlock::release(keyspace, now, &target, &owner, post)?,
+            Kind::Permits => permits::release(keyspace, now, &target, &owner, post)?,
+            Kind::Counter => semaphore::give_back(keyspace, now, &target, &owner, post)?,
+            Kind::Election => election::release(keyspace, now, &target, &owner, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::Rest { target, owner, rest } => Reply::Released(rest::rest(keyspace, now, &target, &owner, rest, post)?),
@@ -202,7 +213,8 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
             }
             Kind::Fair => fair::force_release(keyspace, now, &target, post)?,
             Kind::Read | Kind::Write => rwlock::force_release(keyspace, now, &target, post)?,
-            Kind::Latch => return Err(not_held(&target)),
+            Kind::Election => election::force_release(keyspace, now, &target, post)?,
+            Kind::Latch | Kind::Permits | Kind::Counter => return Err(not_held(&target)),
         }),
         Step::Operate(operation) => {
             note_copy(&operation.copies, now.at);
@@ -230,6 +242,12 @@ fn operate(
         Action::SetCount(_) | Action::CountDown | Action::Count | Action::AwaitLatch { .. } | Action::RemoveLatch => {
             latch::operate(keyspace, now, target, operation.action, post)?
         }
+        Action::TrySetPermits { .. }
+        | Action::SetPermits(_)
+        | Action::AddPermits { .. }
+        | Action::DrainPermits
+        | Action::CountPermits
+        | Action::RemovePermits => semaphore::operate(keyspace, now, target, operation.action, post)?,
     };
     if let Some(key) = &kept {
         answer::keep(keyspace, now, key, &outcome);

@@ -7,7 +7,9 @@ use super::keyspace::{Entry, Keyspace, Now, Value};
 use super::post::Post;
 use super::token;
 use crate::base::owner::Owner;
-use crate::engine::{Acquire, Acquired, Busy, Cause, Kind, Layout, Released, Renew, Renewed, StepError, Target};
+use crate::engine::{
+    Acquire, Acquired, Busy, Cause, ELECTION, Kind, Layout, Released, Renew, Renewed, StepError, Target,
+};
 
 /// Who has the mutex, as one owner sees it.
 pub(super) enum Hold<'a> {
@@ -40,8 +42,12 @@ pub(super) fn hold<'a>(
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Text(_) => "string",
-        Value::Hash(fields) if fields.contains_key("mode") => "read-write lock",
-        Value::Hash(_) | Value::Token(_) => "hash",
+        Value::Hash(fields) => match fields.get("mode").map(String::as_str) {
+            Some(ELECTION) => ELECTION,
+            Some(_) => "read-write lock",
+            None => "hash",
+        },
+        Value::Token(_) => "hash",
         Value::List(_) => "list",
         Value::Scores(_) => "zset",
     }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
-use super::fair;
 use super::link::Link;
 use super::mutex;
 use super::reply::{Status, not_understood, number, refused, time_left, told};
 use super::rwlock;
 use super::script::Script;
+use super::semaphore;
 use super::session::{Failure, Session};
+use super::{election, fair};
 use crate::base::clock::Moment;
 use crate::base::owner::Owner;
 use crate::engine::{Acquire, Acquired, Answer, Busy, Kind, Released, Reply, Rest, StepError, Target};
@@ -188,6 +189,8 @@ pub(super) fn acquire_call(step: &Acquire, window: Window) -> (&'static Script, 
         }
         Kind::Fair => fair::acquire_call(step, window),
         Kind::Read | Kind::Write => rwlock::acquire_call(step, window),
+        Kind::Permits | Kind::Counter => semaphore::acquire_call(step, window),
+        Kind::Election => election::acquire_call(step, window),
     }
 }
 
@@ -198,15 +201,22 @@ pub(super) fn release_call(target: &Target, owner: &Owner) -> (&'static Script, 
         }
         Kind::Fair => fair::release_call(target, owner),
         Kind::Read | Kind::Write => rwlock::release_call(target, owner),
+        Kind::Permits | Kind::Counter => semaphore::release_call(target, owner),
+        Kind::Election => election::release_call(target, owner),
     }
 }
 
 pub(super) fn force_release_call(target: &Target) -> (&'static Script, Cmd) {
     match target.kind {
-        Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Periodic(_) | Kind::Latch => {
-            mutex::force_release_call(target)
-        }
+        Kind::Mutex(_)
+        | Kind::Spin
+        | Kind::Fenced
+        | Kind::Periodic(_)
+        | Kind::Latch
+        | Kind::Permits
+        | Kind::Counter => mutex::force_release_call(target),
         Kind::Fair => fair::force_release_call(target),
         Kind::Read | Kind::Write => rwlock::force_release_call(target),
+        Kind::Election => election::force_release_call(target),
     }
 }

@@ -1,5 +1,6 @@
 //! What is known of a name, of whatever kind it is.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use redis::{Cmd, Value};
@@ -11,7 +12,9 @@ use super::reply::{Status, any_text, text, time_left};
 use super::script;
 use crate::base::name::Name;
 use crate::base::owner::is_writing;
-use crate::engine::{Answer, Holder, InLine, Inspection, Layout, Reply, StepError, Target, is_resting_mark};
+use crate::engine::{
+    Answer, ELECTION, Holder, InLine, Inspection, Layout, NEVER, Reply, StepError, TERM, Target, is_resting_mark,
+};
 
 /// How many fields of a hash are listed at most: a lock has few, and a peer's big hash must not hold up the server.
 const MOST_FIELDS: u32 = 10_000;
@@ -32,6 +35,11 @@ pub(super) async fn inspect(link: &Arc<Link>, name: Name, until: Instant) -> Res
         for waiter in &mut inspection.waiting {
             waiter.time_left = waiter.time_left.map(|dead_at| dead_at.saturating_sub(now));
         }
+        if inspection.kind == "permits" {
+            for holder in &mut inspection.holders {
+                holder.time_left = holder.time_left.map(|end| end.saturating_sub(now));
+            }
+        }
     }
     Ok(answer)
 }
@@ -39,7 +47,7 @@ pub(super) async fn inspect(link: &Arc<Link>, name: Name, until: Instant) -> Res
 pub(super) fn inspect_call(name: Name) -> Cmd {
     let target = Target::new(Layout::default(), name);
     let name = target.name.as_str();
-    let mut command = script::INSPECT.call(7, 1, 7 * name.len() + 160);
+    let mut command = script::INSPECT.call(10, 1, 10 * name.len() + 256);
     command
         .arg(name)
         .arg(&target.token_key)
@@ -48,21 +56,44 @@ pub(super) fn inspect_call(name: Name) -> Cmd {
         .arg(target.timeout_key())
         .arg(target.writers_key())
         .arg(target.hold_key_base())
+        .arg(target.permits_key())
+        .arg(target.latch_record_key())
+        .arg(target.semaphore_record_key())
         .arg(MOST_FIELDS);
     command
 }
 
 fn read(rest: &[Value]) -> Option<Inspection> {
-    let [kind, left, record, peer, content, line, writers, ends] = rest else {
+    let [
+        kind,
+        left,
+        record,
+        peer,
+        content,
+        line,
+        writers,
+        ends,
+        latch,
+        semaphore,
+        permits @ ..,
+    ] = rest
+    else {
         return None;
     };
     let (mut waiting, writers) = (line_of(line)?, line_of(writers)?);
     let (kind, left) = (text(kind)?, time_left(left));
-    let (kind, layout, mut holders) = match kind {
+    if kind == "hash"
+        && let Some((owner, candidate, term)) = leader(content)
+    {
+        return Some(Inspection::of_election(&owner, &candidate, term, left));
+    }
+    let numbers = Numbers::read(text(content).filter(|_| kind == "string"), latch, semaphore, permits)?;
+    let (mut kind, mut layout, mut holders) = match kind {
         "none" => ("", None, Vec::new()),
         "string" => {
             let owner = any_text(content);
-            // Redisson's semaphores and latches are numbers that stay. One that ends is somebody's hand-written lock.
+            // Redisson's semaphores and latches are numbers that stay. One that ends is somebody's hand-written lock, unless it is
+            // known to be no lock.
             if left.is_none() && owner.parse::<i64>().is_ok() {
                 ("counter", None, Vec::new())
             } else {
@@ -79,6 +110,14 @@ fn read(rest: &[Value]) -> Option<Inspection> {
         "hash" if content.as_map_iter().is_some() => hash(content, left, ends)?,
         other => (other, None, Vec::new()),
     };
+    let mut counts = BTreeMap::new();
+    if let Some(numbers) = numbers
+        && let Some(known) = numbers.kind.or((kind == "counter").then_some("counter"))
+    {
+        (kind, layout) = (known, None);
+        counts = numbers.counts(known);
+        holders = numbers.holders;
+    }
     // Beside a line it is a fair one; without anybody in line it cannot be told from a plain one.
     let kind = if !waiting.is_empty() && matches!(kind, "mutex" | "") {
         "fair"
@@ -98,8 +137,77 @@ fn read(rest: &[Value]) -> Option<Inspection> {
         resting: left.filter(|_| holders.len() < all),
         holders,
         waiting,
+        counts,
+        candidate: None,
         token: last_token(record).max(last_token(peer)),
     })
+}
+
+/// What is known of a number: which kind of object it is, if that is known, and who holds permits of it.
+struct Numbers {
+    number: i64,
+    kind: Option<&'static str>,
+    held: i64,
+    ended: i64,
+    holders: Vec<Holder>,
+}
+
+impl Numbers {
+    /// `Some(None)` if the key holds no number; `None` if the reply was not understood.
+    #[expect(clippy::option_option, reason = "the outer one is the reader's, as everywhere here")]
+    fn read(number: Option<&str>, latch: &Value, semaphore: &Value, permits: &[Value]) -> Option<Option<Self>> {
+        let [Value::Int(held), Value::Int(ended), permits] = permits else {
+            return None;
+        };
+        let Some(number) = number.and_then(plain_number) else {
+            return Some(None);
+        };
+        let kind = match (text(latch)?, text(semaphore)?) {
+            _ if *held >= 0 => Some("permits"),
+            ("", "permits") => Some("permits"),
+            ("", "semaphore") => Some("semaphore"),
+            ("", _) => None,
+            _ => Some("latch"),
+        };
+        let holder = |pair: &[Value]| {
+            let [Value::BulkString(id), end] = pair else {
+                return None;
+            };
+            Some(Holder {
+                owner: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+                holds: 1,
+                writes: false,
+                time_left: text(end)?
+                    .parse::<f64>()
+                    .ok()
+                    .filter(|end| *end < NEVER as f64)
+                    .map(|end| end.max(0.0) as u64),
+            })
+        };
+        let mut holders: Vec<_> = permits.as_sequence()?.chunks(2).map(holder).collect::<Option<_>>()?;
+        holders.sort_by(|one, next| one.owner.cmp(&next.owner));
+        Some(Some(Self {
+            number,
+            kind,
+            held: (*held).max(0),
+            ended: (*ended).max(0),
+            holders,
+        }))
+    }
+
+    fn counts(&self, kind: &str) -> BTreeMap<&'static str, i64> {
+        match kind {
+            "permits" => BTreeMap::from([("available", self.number + self.ended), ("acquired", self.held)]),
+            "semaphore" => BTreeMap::from([("available", self.number)]),
+            _ => BTreeMap::from([("count", self.number)]),
+        }
+    }
+}
+
+/// A number as the server counts with, below 2^53.
+fn plain_number(text: &str) -> Option<i64> {
+    let number = text.parse::<i64>().ok()?;
+    (number.to_string() == text && number.abs() < 1 << 53).then_some(number)
 }
 
 /// Waiters with the moments at which they count as dead.
@@ -117,6 +225,20 @@ fn line_of(line: &Value) -> Option<Vec<InLine>> {
         })
     };
     pairs.map(waiter).collect()
+}
+
+/// The owner text, the candidate's text and the term of an election's leader, if it is one.
+fn leader(fields: &Value) -> Option<(String, String, u64)> {
+    let (mut is_election, mut term, mut leader) = (false, None, None);
+    for (field, value) in fields.as_map_iter()? {
+        match any_text(field).as_str() {
+            "mode" => is_election = text(value) == Some(ELECTION),
+            TERM => term = text(value)?.parse().ok(),
+            owner => leader = Some((owner.to_owned(), any_text(value))),
+        }
+    }
+    let (owner, candidate) = leader.filter(|_| is_election)?;
+    Some((owner, candidate, term?))
 }
 
 /// A hash of owners and counts is a mutex, with a `mode` beside them a read-write lock, and else no lock.

@@ -4,27 +4,36 @@
 //! [`lanes`] says which link a call takes. [`hold`], [`renewal`] and [`inspect`] turn steps into calls of the scripts
 //! in `scripts/`. [`signals`] listens.
 
+mod access;
 mod backoff;
 pub(crate) mod cluster;
 mod config;
+mod diagnosis;
+mod election;
 mod fair;
 mod hold;
 mod inspect;
 mod lanes;
 mod latch;
 mod link;
+mod loading;
 mod mutex;
 mod node;
 mod offset;
 mod operation;
 pub(crate) mod optimistic;
+mod parameters;
+mod permissions;
 mod refusal;
 mod renewal;
 mod reply;
 mod rwlock;
 mod script;
+mod semaphore;
 mod session;
 mod signals;
+#[cfg(feature = "tls")]
+mod tls;
 mod version;
 
 #[cfg(test)]
@@ -38,8 +47,10 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 pub use self::config::RedisConfig;
+pub use self::diagnosis::{Diagnosis, Finding, Row, Severity, diagnose};
 use self::lanes::Lanes;
 use self::link::Link;
+pub use self::loading::{LuaScript, load_scripts, scripts};
 use self::node::Node;
 use super::{Answer, Answering, Cause, Engine, Lane, SignalTable, Step, StepError, Subscription};
 use crate::base::clock::Clock;
@@ -58,7 +69,7 @@ impl RedisEngine {
     /// outlive the caller's runtime, and whatever is done with them, live on the runtime `keeper`.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::Refused`] or [`Error::Url`].
+    /// [`Error::Unreachable`], [`Error::Tls`], [`Error::Refused`] or [`Error::Url`].
     pub(crate) async fn connect(
         config: RedisConfig,
         clock: Arc<dyn Clock>,
@@ -119,6 +130,7 @@ async fn perform(link: &Arc<Link>, step: Step, limit: Duration) -> Result<Answer
 fn connecting_error(error: StepError) -> Error {
     let effect = error.effect;
     match error.cause {
+        Cause::Tls(fault, detail) => Error::Tls { fault, detail },
         Cause::Refused(refusal, detail) => Error::Refused {
             refusal,
             detail,

@@ -10,6 +10,7 @@ use super::latch;
 use super::link::Link;
 use super::reply::Status;
 use super::script::Script;
+use super::semaphore;
 use crate::engine::{Action, Answer, Operation, Outcome, Reply, StepError};
 
 pub(super) async fn operate(link: &Arc<Link>, operation: &Operation, until: Instant) -> Result<Answer, StepError> {
@@ -21,6 +22,12 @@ pub(super) async fn operate(link: &Arc<Link>, operation: &Operation, until: Inst
     let settled = run(&session, script, &command, sent, until, |rest, status| {
         match (status, rest) {
             (Status::Done, [redis::Value::Int(number)]) => Some(Reply::Operated(Outcome::Number(*number))),
+            (Status::Done, [redis::Value::Int(available), redis::Value::Int(acquired)]) => {
+                Some(Reply::Operated(Outcome::Permits {
+                    available: *available,
+                    acquired: *acquired,
+                }))
+            }
             _ => None,
         }
     })
@@ -44,5 +51,11 @@ pub(super) fn operate_call(operation: &Operation, window: Window) -> (&'static S
         Action::SetCount(_) | Action::CountDown | Action::Count | Action::AwaitLatch { .. } | Action::RemoveLatch => {
             latch::operate_call(operation, window)
         }
+        Action::TrySetPermits { .. }
+        | Action::SetPermits(_)
+        | Action::AddPermits { .. }
+        | Action::DrainPermits
+        | Action::CountPermits
+        | Action::RemovePermits => semaphore::operate_call(operation, window),
     }
 }

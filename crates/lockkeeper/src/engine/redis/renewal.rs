@@ -12,6 +12,7 @@ use super::mutex::record_life;
 use super::reply::{Status, not_understood, number, refused, told};
 use super::rwlock;
 use super::script::{self, Script};
+use super::semaphore;
 use super::session::{Failure, Session};
 use crate::base::clock::Moment;
 use crate::engine::{Answer, Cause, Kind, Layout, Renew, Renewed, Reply, StepError};
@@ -28,6 +29,8 @@ enum Family {
     Plain,
     /// A key of the owner's own, beside a hash of all readers.
     Read,
+    /// Permits with ends of their own, in a sorted set.
+    Permits,
 }
 
 impl Family {
@@ -35,13 +38,16 @@ impl Family {
         match kind {
             Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => Self::Plain,
             Kind::Read => Self::Read,
+            Kind::Permits => Self::Permits,
             Kind::Mutex(Layout::Redisson)
+            | Kind::Election
             | Kind::Periodic(Layout::Redisson)
             | Kind::Spin
             | Kind::Fenced
             | Kind::Fair
             | Kind::Write
-            | Kind::Latch => Self::Hash,
+            | Kind::Latch
+            | Kind::Counter => Self::Hash,
         }
     }
 
@@ -50,6 +56,7 @@ impl Family {
             Self::Hash => &script::MUTEX_RENEW,
             Self::Plain => &script::PLAIN_RENEW,
             Self::Read => &script::RWLOCK_RENEW_READ,
+            Self::Permits => &script::PERMITS_RENEW,
         }
     }
 }
@@ -181,6 +188,9 @@ pub(super) fn renew_call(entries: &[Renew], batch: &[usize], window: Window) -> 
     let terms = Terms::of(&entries[batch[0]]);
     if terms.family == Family::Read {
         return rwlock::renew_read_call(entries, batch, window);
+    }
+    if terms.family == Family::Permits {
+        return semaphore::renew_call(batch.iter().map(|place| &entries[*place]), window);
     }
     let script = terms.family.script();
     let batched = || batch.iter().map(|place| &entries[*place]);

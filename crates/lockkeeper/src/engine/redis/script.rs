@@ -36,6 +36,12 @@ impl Script {
         self.name
     }
 
+    /// Text and hash, as they are and where messages stay within their shard.
+    pub(super) fn texts(&self) -> ((&str, &str), (&str, &str)) {
+        let (source, hash) = self.sharded();
+        ((&self.source, &self.hash), (source, hash))
+    }
+
     #[cfg(test)]
     pub(super) fn source(&self) -> &str {
         &self.source
@@ -105,7 +111,6 @@ macro_rules! scripts {
                 });
         )+
 
-        #[cfg(test)]
         pub(super) fn all() -> Vec<&'static Script> {
             vec![$(&*$constant),+]
         }
@@ -137,11 +142,25 @@ scripts! {
     RWLOCK_RELEASE_READ = "rwlock/release_read" after "shared/opening" "shared/rwlock";
     RWLOCK_RELEASE_WRITE = "rwlock/release_write" after "shared/opening" "shared/rwlock";
     RWLOCK_FORCE_RELEASE = "rwlock/force_release" after "shared/opening" "shared/rwlock";
+    ELECTION_ACQUIRE = "election/acquire" then "shared/grant";
+    ELECTION_RELEASE = "election/release" after "shared/opening";
+    ELECTION_FORCE_RELEASE = "election/force_release" after "shared/opening";
     LATCH_SET_COUNT = "latch/set_count" after "shared/opening" "shared/latch";
     LATCH_COUNT_DOWN = "latch/count_down" after "shared/opening" "shared/latch";
     LATCH_REMOVE = "latch/remove" after "shared/opening" "shared/latch";
     LATCH_COUNT = "latch/count" after "shared/opening" "shared/latch";
     LATCH_AWAIT = "latch/await" after "shared/opening" "shared/latch";
+    PERMITS_ACQUIRE = "permits/acquire" after "shared/opening" "shared/permits";
+    PERMITS_RENEW = "permits/renew" after "shared/opening" "shared/permits";
+    PERMITS_RELEASE = "permits/release" after "shared/opening" "shared/permits";
+    PERMITS_SET = "permits/set" after "shared/opening" "shared/permits" "shared/change_permits";
+    SEMAPHORE_ACQUIRE = "semaphore/acquire" after "shared/opening" "shared/permits";
+    SEMAPHORE_GIVE_BACK = "semaphore/give_back" after "shared/opening" "shared/permits";
+    SEMAPHORE_TRY_SET = "semaphore/try_set" after "shared/opening" "shared/permits" "shared/change_permits";
+    SEMAPHORE_ADD = "semaphore/add" after "shared/opening" "shared/permits" "shared/change_permits";
+    SEMAPHORE_DRAIN = "semaphore/drain" after "shared/opening" "shared/permits" "shared/change_permits";
+    SEMAPHORE_REMOVE = "semaphore/remove" after "shared/opening" "shared/permits" "shared/change_permits";
+    SEMAPHORE_COUNT = "semaphore/count" after "shared/opening" "shared/permits";
     INSPECT = "inspect" after "shared/opening" "shared/rwlock";
 }
 

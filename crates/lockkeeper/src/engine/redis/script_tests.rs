@@ -69,11 +69,12 @@ fn holds(entries: usize, kind: Kind, refresh: usize) -> Vec<Renew> {
 }
 
 /// The kinds that are held.
-const HELD: [Kind; 9] = [
+const HELD: &[Kind] = &[
     Kind::Mutex(Layout::Redisson),
     Kind::Mutex(Layout::Plain),
     Kind::Spin,
     Kind::Fenced,
+    Kind::Election,
     Kind::Periodic(Layout::Redisson),
     Kind::Periodic(Layout::Plain),
     Kind::Fair,
@@ -98,14 +99,16 @@ type Call = (&'static Script, Cmd, Option<(usize, usize)>);
 fn calls() -> Vec<Call> {
     let owner = Owner::from_text("uuid:1");
     let mut calls = vec![(&*INSPECT, inspect_call(Name::new("a").unwrap()), None)];
-    for kind in HELD {
+    for &kind in HELD {
         let target = target(kind);
         let acquire = Acquire {
             target: Arc::clone(&target),
             owner: owner.clone(),
             lease: 1000,
             block: 1,
+            permits: 1,
             waiting: None,
+            candidate: None,
             copies: Arc::new(Copies::new()),
         };
         let single = [
@@ -144,6 +147,43 @@ fn calls() -> Vec<Call> {
         let (script, command) = operate_call(&operation, window());
         calls.push((script, command, None));
     }
+    for (kind, owner) in [(Kind::Permits, "0a".repeat(32)), (Kind::Counter, "uuid:1".to_owned())] {
+        let (target, owner) = (target(kind), Owner::from_text(&owner));
+        let acquire = Acquire {
+            target: Arc::clone(&target),
+            owner: owner.clone(),
+            lease: 1000,
+            block: 1,
+            permits: 2,
+            waiting: None,
+            candidate: None,
+            copies: Arc::new(Copies::new()),
+        };
+        let single = [acquire_call(&acquire, window()), release_call(&target, &owner)];
+        calls.extend(single.map(|(script, command)| (script, command, None)));
+        for action in [
+            Action::TrySetPermits { permits: 3, life: None },
+            Action::SetPermits(3),
+            Action::AddPermits {
+                permits: -3,
+                if_there: true,
+            },
+            Action::DrainPermits,
+            Action::CountPermits,
+            Action::RemovePermits,
+        ] {
+            let operation = Operation {
+                target: Arc::clone(&target),
+                action,
+                mark: owner.clone(),
+                copies: Arc::new(Copies::new()),
+            };
+            let (script, command) = operate_call(&operation, window());
+            calls.push((script, command, None));
+        }
+    }
+    let (script, command) = renew_call(&holds(3, Kind::Permits, 2), &[0, 1, 2], window());
+    calls.push((script, command, Some((3, 0))));
     calls
 }
 

@@ -44,10 +44,12 @@ impl Line {
             owner: owner(caller),
             lease: LEASE,
             block: 1,
+            permits: 1,
             waiting: waiting.then_some(Waiting {
                 waited: 0,
                 grace: GRACE,
             }),
+            candidate: None,
             copies: Arc::new(Copies::new()),
         });
         match self.perform(step).await {

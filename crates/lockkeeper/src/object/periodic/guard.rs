@@ -36,6 +36,19 @@ pub struct PeriodicGuard {
 impl PeriodicGuard {
     hold_methods!();
 
+    /// Takes the run back, as if it had not begun: the name is free at once, and somebody else may begin in this period. For work
+    /// that turned out not to be possible here.
+    ///
+    /// # Errors
+    /// Those of [`unlock`](Self::unlock).
+    ///
+    /// # Cancelling
+    /// The release goes on in the background.
+    pub async fn abandon(self) -> Result<Unlocked, Error> {
+        self.turn.hold.forgo_rest();
+        self.unlock().await
+    }
+
     /// The fencing token of this run: send it along with every write.
     #[must_use]
     pub fn token(&self) -> Token {

@@ -53,6 +53,17 @@ impl Gate {
         }
     }
 
+    /// Leaves a turn to its caller for good: what it took is the caller's own, and nothing is renewed or given back any more.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if it was given back meanwhile, because the keeper closed.
+    pub(crate) fn forget(&self, turn: &Turn) -> Result<(), Error> {
+        if !turn.end() {
+            return Err(Error::Closed);
+        }
+        self.end(turn).map_err(|_| Error::Closed)
+    }
+
     /// Gives a turn up and tells what became of the hold. Dropping the future leaves the release to the background.
     pub(crate) async fn unlock(self: &Arc<Self>, turn: &Turn) -> Result<Unlocked, Error> {
         if !turn.end() {

@@ -1,12 +1,17 @@
 //! What every engine and layout must do, chosen by a list: a case is written once and run on each stage.
 
 mod blocking;
+mod counting_semaphore;
+mod election;
 mod fair;
 mod fenced;
+mod latch;
 mod mutex;
 mod ownership;
+mod periodic;
 mod rwlock;
 mod rwlock_reentry;
+mod semaphore;
 mod stage;
 mod turns;
 mod waiting;

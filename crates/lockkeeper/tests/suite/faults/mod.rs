@@ -3,11 +3,14 @@
 
 mod bed;
 mod data;
+mod election;
 mod hands;
 mod reach;
 mod refusals;
+mod resting;
 mod rwlock;
 mod scripts;
+mod semaphores;
 mod signals;
 mod unclear;
 

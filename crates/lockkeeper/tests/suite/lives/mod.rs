@@ -10,6 +10,7 @@
 mod abandoned;
 mod cancelled;
 mod clocks;
+mod election;
 mod ends_of_process;
 mod hand_over;
 mod input;
@@ -18,6 +19,7 @@ mod late_grants;
 mod mixed;
 mod ownership;
 mod pauses;
+mod periodic;
 mod renewal;
 mod stage;
 mod worker;

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
-use lockkeeper::{Keeper, Layout, Lease, MutexGuard};
+use lockkeeper::{Keeper, Layout, Leadership, Lease, MutexGuard, Periodic, PeriodicGuard};
 use lockkeeper_testkit::Process;
 use lockkeeper_testkit::register::RegisterClient;
 
@@ -81,6 +81,8 @@ async fn take_orders(url: &str, layout: &str) {
     let builder = Keeper::builder().flush_on_drop(Duration::from_secs(5));
     let mut keeper = Some(builder.connect(url).await.unwrap());
     let mut guard: Option<MutexGuard> = None;
+    let mut run: Option<PeriodicGuard> = None;
+    let mut leadership: Option<Leadership> = None;
     for line in std::io::stdin().lock().lines() {
         let line = line.unwrap();
         let words: Vec<&str> = line.split(' ').collect();
@@ -92,6 +94,38 @@ async fn take_orders(url: &str, layout: &str) {
                 guard = Some(taken);
                 answer
             }
+            ["begin", name, least, most] => {
+                match periodic(&keeper, name, layout, least, most).try_start().await.unwrap() {
+                    Some(run) => {
+                        let token = run.token();
+                        run.unlock().await.unwrap();
+                        token.to_string()
+                    }
+                    None => "none".to_owned(),
+                }
+            }
+            ["work", name, least, most] => {
+                run = periodic(&keeper, name, layout, least, most).try_start().await.unwrap();
+                run.as_ref().map_or("none".to_owned(), |run| run.token().to_string())
+            }
+            ["campaign", name, candidate, lease] => {
+                let lease = Lease::renewed(Duration::from_millis(lease.parse().unwrap()));
+                let election = keeper
+                    .as_ref()
+                    .unwrap()
+                    .election(name)
+                    .candidate(candidate)
+                    .lease(lease);
+                let begun = election.campaign().await.unwrap();
+                let term = begun.term();
+                leadership = Some(begun);
+                term.to_string()
+            }
+            ["led"] => format!("{:?}", leadership.as_ref().unwrap().state()),
+            ["resign"] => match leadership.take().unwrap().resign().await {
+                Ok(_) => "ended".to_owned(),
+                Err(_) => "not ours".to_owned(),
+            },
             ["state"] => format!("{:?}", guard.as_ref().unwrap().state()),
             ["lost"] => format!("{:?}", guard.as_ref().unwrap().lost().await),
             ["write", address, value] => {
@@ -123,6 +157,8 @@ async fn take_orders(url: &str, layout: &str) {
             ["exit"] => std::process::exit(0),
             ["leave"] => {
                 drop(guard.take());
+                drop(run.take());
+                drop(leadership.take());
                 drop(keeper.take());
                 std::process::exit(0)
             }
@@ -138,6 +174,17 @@ fn mutex(keeper: &Option<Keeper>, name: &str, layout: Layout) -> lockkeeper::Mut
         .expect("a keeper that was not let go")
         .mutex(name)
         .layout(layout)
+}
+
+fn periodic(keeper: &Option<Keeper>, name: &str, layout: Layout, least: &str, most: &str) -> Periodic {
+    let milliseconds = |text: &str| Duration::from_millis(text.parse().unwrap());
+    keeper
+        .as_ref()
+        .expect("a keeper that was not let go")
+        .periodic(name)
+        .layout(layout)
+        .at_least(milliseconds(least))
+        .at_most(milliseconds(most))
 }
 
 /// Forks, and goes on in the child: the parent ends at once, without any destructor.

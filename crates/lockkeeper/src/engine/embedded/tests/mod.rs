@@ -1,4 +1,5 @@
 mod rwlock;
+mod semaphores;
 mod steps;
 mod virtual_time;
 
@@ -40,6 +41,8 @@ pub(crate) enum Foreign {
     List,
     Queue(Vec<String>),
     Scores(Vec<(String, i64)>),
+    /// Ids in hex digits, which a server has as bytes.
+    Permits(Vec<(String, i64)>),
     Hash(Vec<(String, String)>),
 }
 
@@ -72,7 +75,7 @@ impl EmbeddedEngine {
             Foreign::Text(text) => Value::Text(text),
             Foreign::List => Value::List(["x".to_owned()].into()),
             Foreign::Queue(members) => Value::List(members.into()),
-            Foreign::Scores(scores) => Value::Scores(scores.into_iter().collect()),
+            Foreign::Scores(scores) | Foreign::Permits(scores) => Value::Scores(scores.into_iter().collect()),
             Foreign::Hash(fields) => Value::Hash(BTreeMap::from_iter(fields)),
         };
         self.with_state(|state, now| {

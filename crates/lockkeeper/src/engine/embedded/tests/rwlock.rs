@@ -26,7 +26,9 @@ fn asking(target: &Arc<Target>, owner: &Owner, lease: u64, waited: Option<u64>) 
         owner: owner.clone(),
         lease,
         block: 1,
+        permits: 1,
         waiting: waited.map(|waited| Waiting { waited, grace: 5_000 }),
+        candidate: None,
         copies: Arc::new(Copies::new()),
     }
 }

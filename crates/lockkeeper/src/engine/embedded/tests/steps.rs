@@ -57,7 +57,9 @@ impl Stage {
             owner: owner.clone(),
             lease,
             block,
+            permits: 1,
             waiting: None,
+            candidate: None,
             copies: Arc::new(Copies::new()),
         });
         self.reply(step).map(|reply| match reply {
@@ -543,7 +545,9 @@ fn an_answer_carries_its_times_and_its_copy_is_answered() {
         owner: stage.owner(),
         lease: 1000,
         block: 1,
+        permits: 1,
         waiting: None,
+        candidate: None,
         copies: Arc::clone(&copies),
     }));
     let answer = answer.unwrap();

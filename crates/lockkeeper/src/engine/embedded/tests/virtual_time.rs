@@ -20,7 +20,9 @@ async fn try_acquire(engine: &EmbeddedEngine, target: &Arc<Target>, owner: &Owne
         owner: owner.clone(),
         lease: u64::try_from(lease.as_millis()).unwrap(),
         block: 1,
+        permits: 1,
         waiting: None,
+        candidate: None,
         copies: Arc::new(Copies::new()),
     });
     let answer = engine.perform(Lane::Foreground, step, Duration::from_secs(1)).await;

@@ -5,10 +5,12 @@ mod lanes;
 mod late;
 mod layout;
 mod optimistic;
+mod permissions;
 mod refusals;
 mod renewal;
 mod rwlock;
 mod scripts;
+mod semaphores;
 mod signals;
 mod tokens;
 mod unknown;
@@ -129,6 +131,14 @@ impl Stage {
         }
     }
 
+    /// The same for a caller with an owner text of its own.
+    async fn busy_as(&self, target: &Arc<Target>, owner: &Owner) -> Option<u64> {
+        match self.acquire(&asking(target, owner)).await {
+            Ok(Acquired::Busy(busy)) => busy.time_left,
+            other => panic!("{other:?}"),
+        }
+    }
+
     async fn release(&self, target: &Arc<Target>, owner: &Owner) -> Result<Released, StepError> {
         let step = Step::Release {
             target: Arc::clone(target),
@@ -188,7 +198,9 @@ fn asking(target: &Arc<Target>, owner: &Owner) -> Acquire {
         owner: owner.clone(),
         lease: 30_000,
         block: 1,
+        permits: 1,
         waiting: None,
+        candidate: None,
         copies: Arc::new(Copies::new()),
     }
 }

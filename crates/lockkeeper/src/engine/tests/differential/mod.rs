@@ -19,7 +19,7 @@ use lockkeeper_testkit::RedisServer;
 use self::moves::Moves;
 use self::tally::Tally;
 use self::walk::{Disagreement, Walk};
-use crate::engine::{Kind, Step, Target, Waiting};
+use crate::engine::{Action, Kind, Layout, Step, Target, Waiting};
 
 const STEPS: u64 = 100_000;
 
@@ -29,7 +29,7 @@ const WALKS: u32 = 4;
 type Alteration = fn(&mut Step);
 
 /// Within so many steps each planted difference must show.
-const STEPS_TO_FIND: u64 = 5_000;
+const STEPS_TO_FIND: u64 = 20_000;
 
 fn setting<T: FromStr<Err: Debug>>(variable: &str) -> Option<T> {
     let text = std::env::var(variable).ok()?;
@@ -80,7 +80,7 @@ async fn both_engines_answer_alike() {
 }
 
 /// What a script might do wrong, done to the embedded engine instead.
-const PLANTED: [(&str, Alteration); 20] = [
+const PLANTED: &[(&str, Alteration)] = &[
     ("a lease of a second more", |step| {
         if let Step::Acquire(acquire) = step {
             acquire.lease += 1000;
@@ -130,6 +130,28 @@ const PLANTED: [(&str, Alteration); 20] = [
             *step = Step::Inspect { name };
         }
     }),
+    ("a permit that ends later", |step| {
+        if let Step::Acquire(acquire) = step
+            && acquire.target.kind == Kind::Permits
+        {
+            acquire.lease += 1_000;
+        }
+    }),
+    ("permits set as if none were held", |step| {
+        if let Step::Operate(operation) = step
+            && let Action::SetPermits(permits) = &mut operation.action
+        {
+            *permits += 1;
+        }
+    }),
+    ("permits given back by nobody", |step| {
+        if let Step::Release { target, .. } = step
+            && target.kind == Kind::Permits
+        {
+            let name = target.name.clone();
+            *step = Step::Inspect { name };
+        }
+    }),
     ("a forced release of both sides", |step| {
         if let Step::ForceRelease { target } = step
             && target.kind == Kind::Write
@@ -146,6 +168,34 @@ const PLANTED: [(&str, Alteration); 20] = [
     ("a conversion of nobody's hold", |step| {
         if let Step::Convert { acquire, .. } = step {
             *step = Step::Acquire(acquire.clone());
+        }
+    }),
+    ("a counter that gives one more", |step| {
+        if let Step::Acquire(acquire) = step
+            && acquire.target.kind == Kind::Counter
+        {
+            acquire.permits += 1;
+        }
+    }),
+    ("a counter that is always there", |step| {
+        if let Step::Operate(operation) = step
+            && let Action::AddPermits { if_there, .. } = &mut operation.action
+        {
+            *if_there = false;
+        }
+    }),
+    ("a latch of one more", |step| {
+        if let Step::Operate(operation) = step
+            && let Action::SetCount(count) = &mut operation.action
+        {
+            *count += 1;
+        }
+    }),
+    ("a waiter that forgets when it looked", |step| {
+        if let Step::Operate(operation) = step
+            && let Action::AwaitLatch { since } = &mut operation.action
+        {
+            *since = 0;
         }
     }),
     ("a block of one more", |step| {
@@ -171,6 +221,19 @@ const PLANTED: [(&str, Alteration); 20] = [
     ("a renewal that forgets its last entry", |step| {
         if let Step::Renew(entries) = step {
             entries.pop();
+        }
+    }),
+    ("a candidate without its text", |step| {
+        if let Step::Acquire(acquire) = step {
+            acquire.candidate = None;
+        }
+    }),
+    ("an election that is a mutex", |step| {
+        if let Step::Acquire(acquire) = step
+            && acquire.target.kind == Kind::Election
+        {
+            let name = acquire.target.name.clone();
+            acquire.target = Arc::new(Target::new(Kind::Mutex(Layout::Redisson), name));
         }
     }),
     ("a renewal for anybody", |step| {
@@ -208,7 +271,7 @@ const PLANTED: [(&str, Alteration); 20] = [
 async fn every_planted_difference_is_found() {
     let seed = seed();
     let server = RedisServer::start();
-    for (difference, altered) in PLANTED {
+    for &(difference, altered) in PLANTED {
         let found = walk(&server, 0, seed, STEPS_TO_FIND, altered).await;
         assert!(found.is_err(), "not found in {STEPS_TO_FIND} steps: {difference}");
     }

@@ -8,7 +8,7 @@ use fastrand::Rng;
 use crate::base::name::Name;
 use crate::base::owner::Owner;
 use crate::engine::embedded::tests::Foreign;
-use crate::engine::{Acquire, Action, Copies, Kind, Layout, Operation, Renew, Rest, Step, Target, Waiting};
+use crate::engine::{Acquire, Action, Copies, Kind, Layout, NEVER, Operation, Renew, Rest, Step, Target, Waiting};
 
 /// What happens next on both sides.
 pub(super) enum Move {
@@ -82,18 +82,22 @@ fn describe(step: &Step, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// What may meet under one name.
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind::Mutex(Layout::Redisson),
     Kind::Mutex(Layout::Plain),
     Kind::Spin,
     Kind::Fenced,
     Kind::Fair,
+    Kind::Election,
     Kind::Periodic(Layout::Redisson),
     Kind::Periodic(Layout::Plain),
 ];
 
 /// What may meet under the names of read-write locks.
 const RWLOCK_KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::Mutex(Layout::Redisson)];
+/// What is a number under its name, on names of their own, so that locks are not always there first.
+const NUMBERS: [Kind; 2] = [Kind::Permits, Kind::Counter];
+const NUMBER_NAMES: [&str; 3] = ["slots", "{slots}:2", "pörmits\r\n"];
 
 /// Few names and few owners, so that they meet.
 const RWLOCK_NAMES: [&str; 4] = ["rw", "{rw}:1", "{rw}:2", "{rw}:3"];
@@ -107,6 +111,8 @@ pub(super) struct Moves {
     random: Rng,
     targets: Vec<Arc<Target>>,
     owners: Vec<Owner>,
+    /// Owner texts that are ids of permits.
+    permits: Vec<Owner>,
     /// Who was last granted which target.
     granted: HashMap<usize, Owner>,
 }
@@ -122,13 +128,17 @@ impl Moves {
         let rwlocks = RWLOCK_NAMES
             .iter()
             .flat_map(|name| RWLOCK_KINDS.map(|kind| target(name, kind)));
+        let numbers = NUMBER_NAMES
+            .iter()
+            .flat_map(|name| NUMBERS.map(|kind| target(name, kind)));
         let uuid = "3f1b2c4d-0000-4000-8000-00000000beef";
         Self {
             random: Rng::with_seed(seed),
-            targets: targets.chain(rwlocks).collect(),
+            targets: targets.chain(rwlocks).chain(numbers).collect(),
             owners: (1..=OWNERS)
                 .map(|number| Owner::from_text(&format!("{uuid}:{number}")))
                 .collect(),
+            permits: (0..OWNERS).map(permits).collect(),
             granted: HashMap::new(),
         }
     }
@@ -151,18 +161,17 @@ impl Moves {
             400..570 => Move::Step(self.release()),
             570..630 => Move::Step(self.rest()),
             630..760 => Move::Step(Step::Renew(self.renewals())),
-            760..800 => Move::Step(Step::ForceRelease {
-                target: self.target().1,
-            }),
-            800..830 => Move::Step(self.operate()),
+            760..775 => Move::Step(Step::ForceRelease { target: self.lock().1 }),
+            775..830 => Move::Step(self.operate()),
             830..860 => Move::Step(Step::Inspect {
                 name: self.target().1.name.clone(),
             }),
             860..910 => Move::Lapse(self.lapse()),
             910..935 => self.write_name(),
             935..940 => self.write_line(),
-            940..947 => self.write_rwlock(),
-            947..955 => self.write_tokens(),
+            940..945 => self.write_rwlock(),
+            945..949 => self.write_permits(),
+            949..955 => self.write_tokens(),
             955..975 => Move::Remove(self.target().1.name.as_str().to_owned()),
             975..980 => {
                 let target = self.target().1;
@@ -193,8 +202,29 @@ impl Moves {
         (index, Arc::clone(&self.targets[index]))
     }
 
+    /// One that can be freed by force.
+    fn lock(&mut self) -> (usize, Arc<Target>) {
+        loop {
+            let (index, target) = self.target();
+            if !matches!(target.kind, Kind::Permits | Kind::Counter) {
+                return (index, target);
+            }
+        }
+    }
+
     fn owner(&mut self) -> Owner {
         self.owners[self.random.usize(0..self.owners.len())].clone()
+    }
+
+    /// An owner text serves one object: where a mutex would find its own among the fields of an election, there is no election.
+    fn owner_for(&mut self, kind: Kind) -> Owner {
+        let owner = self.owner();
+        match kind {
+            Kind::Election => Owner::from_text(&format!("{}:leads", owner.as_str())),
+            Kind::Write => owner.writing(),
+            Kind::Permits => self.permits[self.random.usize(0..self.permits.len())].clone(),
+            _ => owner,
+        }
     }
 
     /// A target and, two times in three, the owner who probably holds it.
@@ -202,10 +232,9 @@ impl Moves {
         let (index, target) = self.target();
         let likely = self.granted.get(&index).filter(|_| self.random.u32(0..3) > 0).cloned();
         let owner = likely.unwrap_or_else(|| match target.kind {
-            Kind::Write => self.owner().writing(),
             // No two kinds of holders have one text in one hash.
             Kind::Mutex(_) if self.is_rwlock(index) => Owner::from_text(&format!("{}0", self.owner().as_str())),
-            _ => self.owner(),
+            kind => self.owner_for(kind),
         });
         (target, owner)
     }
@@ -249,7 +278,9 @@ impl Moves {
                 owner,
                 lease: self.lease(),
                 block: 1,
+                permits: 1,
                 waiting: None,
+                candidate: None,
                 copies: Arc::new(Copies::new()),
             },
             from,
@@ -266,6 +297,7 @@ impl Moves {
             target,
             owner,
             lease: self.lease(),
+            permits: self.random.u32(1..4),
             block: if self.random.bool() {
                 1
             } else {
@@ -275,6 +307,10 @@ impl Moves {
                 waited: [0, 600, 1_000, 1_500][self.random.usize(0..4)],
                 grace: self.random.u64(1..=8_000),
             }),
+            candidate: self
+                .random
+                .bool()
+                .then(|| format!("node {}", self.random.u32(0..3)).into()),
             copies: Arc::new(Copies::new()),
         })
     }
@@ -303,6 +339,9 @@ impl Moves {
 
     /// Something beside holding. Marks are few, so that some are repeats.
     fn operate(&mut self) -> Step {
+        if self.random.u32(0..3) > 0 {
+            return self.change_permits();
+        }
         let name = self.target().1.name.clone();
         let action = match self.random.u32(0..8) {
             0 | 1 => Action::SetCount(self.random.u64(0..4)),
@@ -325,11 +364,92 @@ impl Moves {
         })
     }
 
+    /// Something beside holding permits.
+    fn change_permits(&mut self) -> Step {
+        let target = loop {
+            let target = self.target().1;
+            if matches!(target.kind, Kind::Permits | Kind::Counter) {
+                break target;
+            }
+        };
+        let action = match self.random.u32(0..12) {
+            0..3 => Action::TrySetPermits {
+                permits: self.random.u64(0..9),
+                life: self.life(),
+            },
+            3 | 4 if target.kind == Kind::Permits => Action::SetPermits(self.random.u64(0..9)),
+            3..7 => Action::AddPermits {
+                permits: self.random.i64(-3..6),
+                if_there: self.random.bool(),
+            },
+            7 => Action::DrainPermits,
+            8 => Action::RemovePermits,
+            _ => Action::CountPermits,
+        };
+        let mark = match self.random.u32(0..4) {
+            0 => self.owner(),
+            _ => Owner::from_text(&format!("mark:{}", self.random.u64(..))),
+        };
+        Step::Operate(Operation {
+            target,
+            action,
+            mark,
+            copies: Arc::new(Copies::new()),
+        })
+    }
+
+    /// Somebody else's permits, held, ended, or for ever; or something else there; or a number.
+    fn write_permits(&mut self) -> Move {
+        let target =
+            self.targets[self.targets.len() - 1 - self.random.usize(0..NUMBER_NAMES.len() * NUMBERS.len())].clone();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = i64::try_from(now.as_millis()).unwrap_or(0);
+        let mut ids: Vec<String> = self.permits[self.random.usize(0..self.permits.len())]
+            .permits()
+            .map(str::to_owned)
+            .collect();
+        ids.push("6a".repeat(16));
+        let (key, value) = match self.random.u32(0..8) {
+            0 => (target.permits_key(), Foreign::Text("no ids".to_owned())),
+            1 | 2 => (
+                target.name.as_str().to_owned(),
+                Foreign::Text(["7", "-2", "0", "007", "+1", "9007199254740992"][self.random.usize(0..6)].to_owned()),
+            ),
+            3 => (
+                target.semaphore_record_key(),
+                Foreign::Text(["permits", "semaphore", "neither"][self.random.usize(0..3)].to_owned()),
+            ),
+            _ => (
+                target.permits_key(),
+                Foreign::Permits(
+                    ids.into_iter()
+                        .map(|id| {
+                            (
+                                id,
+                                [now - 5_000, now + 5_000, now + 90_000, NEVER, -1][self.random.usize(0..5)],
+                            )
+                        })
+                        .collect(),
+                ),
+            ),
+        };
+        Move::Write {
+            key,
+            value,
+            life: self.life(),
+        }
+    }
+
     /// A batch that names no hold twice: what belongs together may be done in any order.
     fn renewals(&mut self) -> Vec<Renew> {
         let mut entries: Vec<Renew> = Vec::new();
         for _ in 0..self.random.usize(1..=6) {
-            let (target, owner) = self.target_and_owner();
+            let (target, owner) = loop {
+                let (target, owner) = self.target_and_owner();
+                if target.kind != Kind::Counter {
+                    break (target, owner);
+                }
+            };
             if entries
                 .iter()
                 .any(|entry| entry.target.name == target.name && entry.owner == owner)
@@ -366,7 +486,13 @@ impl Moves {
     /// Somebody else's lock, or something else altogether, or a plain lock of ours without its record.
     fn write_name(&mut self) -> Move {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        let value = match self.random.u32(0..9) {
+        let election = |term: &str| {
+            let leader = pair("somebody:17", "node\r\n9");
+            Foreign::Hash(vec![pair("mode", "election"), pair("term", term), leader])
+        };
+        let value = match self.random.u32(0..11) {
+            9 => election("17"),
+            10 => election("no number"),
             0 | 1 => Foreign::Text("a peer".to_owned()),
             2 => Foreign::Text(self.owner().as_str().to_owned()),
             3 => Foreign::Hash(vec![pair("a-java-service:17", "2")]),
@@ -477,4 +603,11 @@ impl Moves {
             life: self.life(),
         }
     }
+}
+
+/// One to three ids, as bytes that are texts too.
+fn permits(number: u64) -> Owner {
+    let letter = |place: u64| char::from(b'a' + u8::try_from(number * 3 + place).unwrap_or(0));
+    let id = |place| format!("{:02x}", u32::from(letter(place))).repeat(16);
+    Owner::from_text(&(0..=number % 3).map(id).collect::<String>())
 }

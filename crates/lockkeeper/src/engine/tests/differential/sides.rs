@@ -16,6 +16,14 @@ const TIME: &str = "local time = redis.call('TIME') local now = time[1] * 100000
 const LAPSE: &str = "for _, key in ipairs(redis.call('KEYS', '*')) do
     local left = redis.call('PTTL', key)
     if left >= 0 then redis.call('PEXPIRE', key, left - ARGV[1]) end
+    if redis.call('TYPE', key).ok == 'zset' then
+        local scores = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+        for i = 1, #scores, 2 do
+            if tonumber(scores[i + 1]) > 0 and tonumber(scores[i + 1]) < 922337203685477 then
+                redis.call('ZINCRBY', key, -ARGV[1], scores[i])
+            end
+        end
+    end
 end
 return {now}";
 const WRITE: &str = "redis.call('DEL', KEYS[1])
@@ -97,7 +105,7 @@ impl Sides {
     }
 
     pub(super) async fn write(&mut self, key: &str, value: &Foreign, life: Option<u64>) {
-        let mut numbers = Vec::new();
+        let (mut numbers, mut members) = (Vec::new(), Vec::new());
         let life_text = life.map_or_else(String::new, |life| life.to_string());
         let mut arguments = vec![life_text.as_str()];
         match value {
@@ -107,10 +115,16 @@ impl Sides {
                 arguments.push("RPUSH");
                 arguments.extend(members.iter().map(String::as_str));
             }
-            Foreign::Scores(scores) => {
+            Foreign::Scores(scores) | Foreign::Permits(scores) => {
                 numbers.extend(scores.iter().map(|(_, score)| score.to_string()));
                 arguments.push("ZADD");
-                for ((member, _), score) in scores.iter().zip(&numbers) {
+                let is_bytes = matches!(value, Foreign::Permits(_));
+                members.extend(
+                    scores
+                        .iter()
+                        .map(|(member, _)| if is_bytes { as_bytes(member) } else { member.clone() }),
+                );
+                for (member, score) in members.iter().zip(&numbers) {
                     arguments.extend([score.as_str(), member.as_str()]);
                 }
             }
@@ -156,4 +170,10 @@ impl Sides {
             redis::cmd("GET").arg(key).query_async(&mut self.connection).await;
         value.ok().flatten()
     }
+}
+
+/// The bytes that an id in hex digits stands for, which are a text here.
+fn as_bytes(id: &str) -> String {
+    let byte = |place: usize| u8::from_str_radix(&id[place..place + 2], 16).expect("hex digits");
+    (0..id.len()).step_by(2).map(|place| char::from(byte(place))).collect()
 }

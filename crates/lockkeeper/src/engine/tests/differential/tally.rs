@@ -121,8 +121,15 @@ impl Tally {
         ] {
             assert!(self.seen(reply) * 5_000 >= steps, "too few of {reply}: {self}");
         }
-        for reply in ["freed heard", "freed unheard", "forced", "nothing to force", "refused"] {
-            assert!(self.seen(reply) * 500 >= steps, "too few of {reply}: {self}");
+        for reply in [
+            "freed heard",
+            "freed unheard",
+            "resting",
+            "forced",
+            "nothing to force",
+            "refused",
+        ] {
+            assert!(self.seen(reply) * 2_000 >= steps, "too few of {reply}: {self}");
         }
         assert!(self.started_over * 100 <= steps, "started over too often: {self}");
         assert!(self.inexact_times * 20 <= self.times, "times differ too often: {self}");

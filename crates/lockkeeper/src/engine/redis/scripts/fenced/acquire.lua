@@ -36,7 +36,7 @@ if kind ~= 'none' then
   end
   local seen = call('HMGET', KEYS[1], 'mode', ARGV[1])
   if seen[1] then
-    return {3, now, 'read-write lock'}
+    return {3, now, seen[1] == 'election' and seen[1] or 'read-write lock'}
   end
   if not seen[2] then
     return {1, now, call('PTTL', KEYS[1])}

@@ -32,7 +32,7 @@ local function look(owner)
   end
   local seen = call('HMGET', KEYS[1], 'mode', owner)
   if seen[1] then
-    return false, {false, 'read-write lock'}
+    return false, {false, seen[1] == 'election' and seen[1] or 'read-write lock'}
   end
   if not seen[2] then
     return false, {call('PTTL', KEYS[1])}

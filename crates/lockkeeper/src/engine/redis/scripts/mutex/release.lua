@@ -25,7 +25,8 @@ if removed ~= 0 then
   end
   return {3, now, redis.call('TYPE', KEYS[1]).ok}
 end
-if redis.call('HEXISTS', KEYS[1], 'mode') == 1 then
-  return {3, now, 'read-write lock'}
+local mode = redis.call('HGET', KEYS[1], 'mode')
+if mode then
+  return {3, now, mode == 'election' and mode or 'read-write lock'}
 end
 return {1, now}

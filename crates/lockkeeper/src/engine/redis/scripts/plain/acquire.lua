@@ -37,8 +37,9 @@ local function look(owner)
     return false, holder
   end
   local kind = call('TYPE', KEYS[1]).ok
-  if kind == 'hash' and call('HEXISTS', KEYS[1], 'mode') == 1 then
-    kind = 'read-write lock'
+  local mode = kind == 'hash' and call('HGET', KEYS[1], 'mode')
+  if mode then
+    kind = mode == 'election' and mode or 'read-write lock'
   end
   return false, {false, kind}
 end

@@ -14,8 +14,9 @@ local kind = redis.call('TYPE', KEYS[1]).ok
 if kind == 'none' then
   return {1, now}
 end
-if kind == 'hash' and redis.call('HEXISTS', KEYS[1], 'mode') == 1 then
-  kind = 'read-write lock'
+local mode = kind == 'hash' and redis.call('HGET', KEYS[1], 'mode')
+if mode then
+  kind = mode == 'election' and mode or 'read-write lock'
 end
 if kind ~= 'string' then
   return {3, now, kind}

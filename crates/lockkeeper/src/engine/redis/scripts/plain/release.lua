@@ -24,8 +24,9 @@ if holder and type(holder) ~= 'string' then
     return holder
   end
   local kind = redis.call('TYPE', KEYS[1]).ok
-  if kind == 'hash' and redis.call('HEXISTS', KEYS[1], 'mode') == 1 then
-    kind = 'read-write lock'
+  local mode = kind == 'hash' and redis.call('HGET', KEYS[1], 'mode')
+  if mode then
+    kind = mode == 'election' and mode or 'read-write lock'
   end
   return {3, now, kind}
 end

@@ -12,8 +12,9 @@ end
 -- The word for what a key holds.
 local function kind_of(key)
   local kind = call('TYPE', key).ok
-  if kind == 'hash' and call('HEXISTS', key, 'mode') == 1 then
-    return 'read-write lock'
+  local mode = kind == 'hash' and call('HGET', key, 'mode')
+  if mode then
+    return mode == 'election' and mode or 'read-write lock'
   end
   return kind
 end

@@ -16,8 +16,9 @@ end
 if kind ~= 'hash' then
   return {3, now, kind}
 end
-if redis.call('HEXISTS', KEYS[1], 'mode') == 1 then
-  return {3, now, 'read-write lock'}
+local mode = redis.call('HGET', KEYS[1], 'mode')
+if mode then
+  return {3, now, mode == 'election' and mode or 'read-write lock'}
 end
 redis.call('DEL', KEYS[1])
 return {0, now, 0}

@@ -1,0 +1,23 @@
+-- semaphore/remove: removes a semaphore with all that is held of it. It sends no message, as Redisson's own delete.
+--
+-- KEYS[1]  the semaphore: how many permits are available
+-- KEYS[2]  the ids of those that are held, with their ends in milliseconds
+-- KEYS[3]  the signal channel
+-- KEYS[4]  where the answer is kept for a repeat
+-- KEYS[5]  our own record of which semaphore it is
+--
+-- ARGV[1]  use-by: the server time in microseconds after which this copy does nothing
+-- ARGV[2]  response limit in microseconds: no honest use-by is further ahead than twice that
+-- ARGV[3]  how long the answer is kept, in milliseconds
+-- ARGV[4]  the word for this semaphore: "permits" if they are leased, else "semaphore"
+-- ARGV[5]  how long the record is kept, in milliseconds
+--
+-- Reply    {0, server time, answer}    1 if there was one, else 0; the same mark again gets the same answer
+--          {2, server time}            too late, or the use-by is too far ahead
+--          {3, server time, kind}      the key is something else
+--
+-- Cost     9 commands, each O(1) but for what is removed.
+call('DEL', KEYS[1])
+call('DEL', KEYS[2])
+call('DEL', KEYS[5])
+return answer(available and 1 or 0)
