@@ -119,7 +119,7 @@ impl Tally {
             "written",
             "resting",
         ] {
-            assert!(self.seen(reply) * 5_000 >= steps, "too few of {reply}: {self}");
+            assert!(self.seen(reply) * 10_000 >= steps, "too few of {reply}: {self}");
         }
         for reply in [
             "freed heard",
