@@ -72,6 +72,7 @@
 //!
 //! - [Choosing](guide::choosing): lease, wait, layout, re-entry, and what to set when.
 //! - [Reading](guide::reading): many readers or one writer, and whose turn it is.
+//! - [Semaphores and latches](guide::semaphores): at most so many at once, and waiting for so many.
 //! - [Fencing](guide::fencing): paused holders, and how to write safely.
 //! - [Cancellation](guide::cancellation): dropped futures and guards, the end of the process, unknown outcomes.
 //! - [Security](guide::security): TLS, what a user of the server must be allowed, and scripts that an administrator loads.

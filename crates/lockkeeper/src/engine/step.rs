@@ -96,8 +96,7 @@ impl Kind {
             | Self::Election
             | Self::Write
             | Self::Permits
-            | Self::Counter
-            | Self::Election => true,
+            | Self::Counter => true,
             Self::Fair | Self::Read | Self::Latch => false,
         }
     }

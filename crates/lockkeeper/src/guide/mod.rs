@@ -8,6 +8,9 @@ pub mod choosing {}
 #[doc = include_str!("reading.md")]
 pub mod reading {}
 
+#[doc = include_str!("semaphores.md")]
+pub mod semaphores {}
+
 #[doc = include_str!("fencing.md")]
 pub mod fencing {}
 

@@ -17,6 +17,10 @@ use crate::service::watch::{Heard, Watch};
 ///
 /// A latch is not held by anybody and has no lease: its count stays on the server until it is counted down or removed.
 ///
+/// # In a cluster
+/// Redisson's channel for a latch whose name has a hash tag of its own, as `{orders}:42`, lies in another slot than the latch. Such a
+/// latch cannot be set there, by Java neither: [`Error::Refused`] tells so. Names without braces are all right.
+///
 /// # Failover
 /// A replica that had not heard of a count-down may show a higher count, or no latch at all. Waiters look again after each
 /// reconnect, and go by what they see.

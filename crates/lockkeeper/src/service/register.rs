@@ -6,8 +6,10 @@ use crate::engine::Kind;
 /// What a keeper has one of for each kind and name, for as long as somebody uses it.
 #[derive(Debug)]
 pub(crate) struct Register<T> {
-    entries: Mutex<HashMap<(Kind, Arc<str>), Weak<T>>>,
+    entries: Mutex<Entries<T>>,
 }
+
+type Entries<T> = HashMap<(Kind, Arc<str>), Weak<T>>;
 
 impl<T> Default for Register<T> {
     fn default() -> Self {

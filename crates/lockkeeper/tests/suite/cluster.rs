@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lockkeeper::{Error, HoldState, Keeper, Lease, Unlocked};
+use lockkeeper::{Error, HoldState, Keeper, LatchEnd, Lease, Refusal, Unlocked};
 use lockkeeper_testkit::{RedisCluster, RedisServer, real_time, wait_until};
 use redis::cmd;
 
@@ -133,6 +133,86 @@ async fn read_write_locks_live_on_the_shard_of_their_name() {
         assert_eq!(reader.state(), HoldState::Held);
         assert_eq!(reader.unlock().await, Ok(Unlocked::Freed));
     }
+}
+
+/// B33: semaphores and latches keep what belongs to a name in its slot, and their messages find the waiters of every shard. The
+/// one exception is Redisson's: a latch whose name has a tag of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn semaphores_and_latches_live_on_the_shards_of_their_names() {
+    let cluster = RedisCluster::start(3, false).await;
+    let (first, second) = (keeper(&cluster).await, keeper(&cluster).await);
+    for index in 0..3 {
+        let plain = name_on(&cluster, index).await;
+        for name in [format!("{plain} leased"), format!("{{{plain}}}:leased")] {
+            let semaphore = first.semaphore(&name);
+            semaphore.try_set_permits(2).await.unwrap();
+            let both = semaphore.acquire_many(2).await.unwrap();
+            both.extend(SOON * 4).await.unwrap();
+            let waiting = tokio::spawn({
+                let semaphore = second.semaphore(&name);
+                async move { semaphore.acquire().await }
+            });
+            listened(&cluster, "redisson_sc", &name).await;
+            assert_eq!(both.unlock().await, Ok(Unlocked::Freed));
+            soon("a permit", waiting)
+                .await
+                .unwrap()
+                .unwrap()
+                .unlock()
+                .await
+                .unwrap();
+            assert_eq!(semaphore.permits().await, Ok(2));
+        }
+        let counting = first.counting_semaphore(format!("{{{plain}}}:plain"));
+        counting.try_set_permits(1).await.unwrap();
+        counting.acquire(1).await.unwrap();
+        let waiting = tokio::spawn({
+            let counting = second.counting_semaphore(format!("{{{plain}}}:plain"));
+            async move { counting.acquire(1).await }
+        });
+        listened(&cluster, "redisson_sc", &format!("{{{plain}}}:plain")).await;
+        counting.release(1).await.unwrap();
+        soon("the number", waiting).await.unwrap().unwrap();
+
+        let latch = first.latch(format!("{plain} latch"));
+        latch.try_set_count(1).await.unwrap();
+        let waiting = tokio::spawn({
+            let latch = second.latch(format!("{plain} latch"));
+            async move { latch.wait().await }
+        });
+        listened(
+            &cluster,
+            "redisson_countdownlatch__channel__",
+            &format!("{plain} latch"),
+        )
+        .await;
+        assert_eq!(latch.count_down().await, Ok(0));
+        assert_eq!(soon("the latch", waiting).await.unwrap(), Ok(LatchEnd::Open));
+    }
+    let split = first.latch("{orders}:42");
+    let refused = split.try_set_count(1).await;
+    let slot = Refusal::Slot;
+    assert!(
+        matches!(&refused, Err(Error::Refused { refusal, .. }) if *refusal == slot),
+        "{refused:?}"
+    );
+    assert_eq!(split.count().await, Ok(0), "nothing was set");
+}
+
+/// Waits until somebody listens on the channel of a name, on whichever shard.
+async fn listened(cluster: &RedisCluster, prefix: &str, name: &str) {
+    wait_until("a subscription in a shard", SOON, async || {
+        let mut all = Vec::new();
+        for index in 0..3 {
+            let told: Vec<String> = cluster.master(index).query(cmd("PUBSUB").arg("SHARDCHANNELS")).await;
+            all.extend(told);
+        }
+        let found = all
+            .iter()
+            .any(|channel| channel.starts_with(prefix) && channel.contains(name));
+        if found { Ok(()) } else { Err(all) }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

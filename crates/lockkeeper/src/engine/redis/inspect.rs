@@ -177,11 +177,7 @@ impl Numbers {
                 owner: id.iter().map(|byte| format!("{byte:02x}")).collect(),
                 holds: 1,
                 writes: false,
-                time_left: text(end)?
-                    .parse::<f64>()
-                    .ok()
-                    .filter(|end| *end < NEVER as f64)
-                    .map(|end| end.max(0.0) as u64),
+                time_left: milliseconds(end).filter(|end| *end < NEVER.unsigned_abs()),
             })
         };
         let mut holders: Vec<_> = permits.as_sequence()?.chunks(2).map(holder).collect::<Option<_>>()?;
@@ -210,6 +206,12 @@ fn plain_number(text: &str) -> Option<i64> {
     (number.to_string() == text && number.abs() < 1 << 53).then_some(number)
 }
 
+/// A moment that is kept as a score, which may be written with an exponent.
+fn milliseconds(score: &Value) -> Option<u64> {
+    let score = text(score)?.parse::<f64>().ok()?;
+    format!("{:.0}", score.max(0.0)).parse().ok()
+}
+
 /// Waiters with the moments at which they count as dead.
 fn line_of(line: &Value) -> Option<Vec<InLine>> {
     let pairs = line.as_sequence()?.chunks(2);
@@ -217,11 +219,7 @@ fn line_of(line: &Value) -> Option<Vec<InLine>> {
         let [owner, dead_at] = pair else { return None };
         Some(InLine {
             owner: any_text(owner),
-            // A score may be written with an exponent.
-            time_left: text(dead_at)?
-                .parse::<f64>()
-                .ok()
-                .map(|dead_at| dead_at.max(0.0) as u64),
+            time_left: milliseconds(dead_at),
         })
     };
     pairs.map(waiter).collect()

@@ -268,7 +268,7 @@ async fn futures_pending<F: Future + Unpin>(future: &mut F) -> bool {
 
 async fn several_wants_of_several_are_all_met(stage: Stage) {
     let (first, second) = (stage.keeper().await, stage.keeper().await);
-    with_permits(&first, "wants", 2).await;
+    drop(with_permits(&first, "wants", 2).await);
     let wants = [(&first, 2), (&second, 2), (&first, 1), (&second, 2), (&first, 1)];
     let tasks: Vec<_> = wants
         .map(|(keeper, permits)| {
@@ -394,7 +394,7 @@ async fn no_more_are_held_than_there_are(stage: Stage) {
 
 async fn one_permit_loses_no_update(stage: Stage) {
     let keepers = [stage.keeper().await, stage.keeper().await];
-    with_permits(&keepers[0], "counter", 1).await;
+    drop(with_permits(&keepers[0], "counter", 1).await);
     let counter = Arc::new(AtomicI64::new(0));
     let tasks: Vec<_> = (0..20)
         .map(|number| {

@@ -403,6 +403,7 @@ async fn names_used_once_leave_only_keys_that_end() {
     let bed = bed();
     let keeper = bed.direct().await;
     let lease = Lease::fixed(Duration::from_millis(100));
+    let mut kept = Vec::new();
     for name in 0..200 {
         let semaphore = keeper.semaphore(format!("once {name}")).lease(lease);
         semaphore
@@ -410,7 +411,7 @@ async fn names_used_once_leave_only_keys_that_end() {
             .await
             .unwrap();
         // Never given back, as by a process that died.
-        std::mem::forget(semaphore.acquire().await.unwrap());
+        kept.push(semaphore.acquire().await.unwrap());
         let latch = keeper.latch(format!("latch {name}"));
         latch.try_set_count(1).await.unwrap();
         latch.count_down().await.unwrap();
@@ -425,4 +426,5 @@ async fn names_used_once_leave_only_keys_that_end() {
         if left.is_empty() { Ok(()) } else { Err(left.len()) }
     })
     .await;
+    drop(kept);
 }
