@@ -13,6 +13,12 @@ pub enum Kind {
     Mutex,
     /// One at a time, first come first served
     Fair,
+    /// A reader: any number of them together
+    Read,
+    /// A writer: alone, and no readers
+    Write,
+    /// One of several permits: at most so many at a time
+    Permit,
 }
 
 /// How the lock is stored.
@@ -30,7 +36,9 @@ COMMAND runs directly, without a shell, in a process group of its own, with our 
 error. Signals sent to lockkeeper are passed on to that group. It finds in its environment:
 
   LOCKKEEPER_NAME       the lock's name
-  LOCKKEEPER_TOKEN      the fencing token; a resource should refuse lower ones
+  LOCKKEEPER_TOKEN      the fencing token; a resource should refuse lower ones.
+                        Not set with --as read and --as permit, which do not
+                        exclude others
   LOCKKEEPER_OWNER      the owner text that marks this hold on the server
   LOCKKEEPER_DEADLINE   when the hold ends unless renewed: milliseconds on
                         the clock that /proc/uptime shows (CLOCK_BOOTTIME)
@@ -72,6 +80,10 @@ pub struct RunArguments {
     /// What kind of lock
     #[arg(long = "as", value_name = "KIND", value_enum, default_value = "mutex")]
     pub kind: Kind,
+
+    /// With --as permit: how many permits there are, if nobody has set that yet; so at most so many copies run at a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub permits: Option<u32>,
 
     /// How the lock is stored
     #[arg(long, value_enum, default_value = "redisson")]

@@ -79,6 +79,9 @@ fn check_run(run: &RunArguments) -> Result<(), &'static str> {
             return Err("--layout plain has no locks but the mutex");
         }
     }
+    if run.permits.is_some() && run.kind != Kind::Permit {
+        return Err("--permits goes with --as permit");
+    }
     Ok(())
 }
 
@@ -142,7 +145,15 @@ mod tests {
     #[test]
     fn the_kind_is_a_mutex_unless_told() {
         assert_eq!(run("run n -- true").kind, Kind::Mutex);
-        assert_eq!(run("run --as fair n -- true").kind, Kind::Fair);
+        for (word, kind) in [
+            ("fair", Kind::Fair),
+            ("read", Kind::Read),
+            ("write", Kind::Write),
+            ("permit", Kind::Permit),
+        ] {
+            assert_eq!(run(&format!("run --as {word} n -- true")).kind, kind);
+        }
+        assert_eq!(run("run --as permit --permits 3 n -- true").permits, Some(3));
     }
 
     #[test]
@@ -184,6 +195,8 @@ mod tests {
             "run --as other n -- true",
             "run --as fair --layout plain n -- true",
             "run --as fair --at-least 5m n -- true",
+            "run --permits 3 n -- true",
+            "run --as permit --permits 0 n -- true",
             "elect n",
             "elect --lease 0 n -- true",
             "elect --wait 5s n -- true",

@@ -25,6 +25,10 @@ pub(super) struct Wish {
 pub(super) enum What {
     Mutex(lockkeeper::Layout),
     Fair,
+    Read,
+    Write,
+    /// One permit; how many there are, if nobody has set that.
+    Permit(Option<u32>),
     Periodic {
         layout: lockkeeper::Layout,
         at_least: Duration,
@@ -38,7 +42,8 @@ pub(super) enum What {
 pub(super) struct Taken {
     pub(super) handle: HoldHandle,
     pub(super) owner: String,
-    pub(super) token: u64,
+    /// Where the hold excludes others.
+    pub(super) token: Option<u64>,
     /// Gives it up. It is told whether the command ran: a run that did not take place leaves the period to others.
     pub(super) give_up: Box<dyn FnOnce(bool) -> GivingUp>,
 }
@@ -66,7 +71,7 @@ macro_rules! taken {
         let handle = $guard.handle();
         Some(Taken {
             owner: $guard.owner().to_owned(),
-            token: handle.token().get(),
+            token: Some(handle.token().get()).filter(|token| *token > 0),
             handle,
             give_up: Box::new(move |$ran| Box::pin(async move { $end })),
         })
@@ -85,6 +90,16 @@ pub(super) async fn take(keeper: &Keeper, wish: &Wish) -> Result<Option<Taken>, 
             taken!(mutex.lock().await?)
         }
         What::Fair => taken!(with_settings!(keeper.fair_mutex(name), wish).lock().await?),
+        What::Read => taken!(with_settings!(keeper.rwlock(name), wish).read().await?),
+        What::Write => taken!(with_settings!(keeper.rwlock(name), wish).write().await?),
+        What::Permit(permits) => {
+            let semaphore = with_settings!(keeper.semaphore(name), wish);
+            if let Some(permits) = permits {
+                // Whoever comes first sets it; the others find it set.
+                semaphore.try_set_permits(*permits).await?;
+            }
+            taken!(semaphore.acquire().await?)
+        }
         What::Periodic { layout, at_least } => {
             let periodic = with_settings!(keeper.periodic(name), wish);
             match periodic.layout(*layout).at_least(*at_least).try_start().await? {

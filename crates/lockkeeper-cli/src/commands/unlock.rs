@@ -2,6 +2,8 @@
 
 use std::io;
 
+use lockkeeper::{Error, Inspection, Keeper};
+
 use super::exit_for_output;
 use super::server::{ask, connect, resolve};
 use super::show::{report, warn_of_another_kind};
@@ -17,13 +19,7 @@ pub(super) fn unlock(arguments: &UnlockArguments) -> Exit {
     let outcome = ask(async {
         let keeper = connect(&server).await?;
         let found = keeper.inspect(&arguments.name).await?;
-        let mutex = keeper.mutex(&arguments.name);
-        // Freed in the layout in which it was found; a key of another kind is left alone and told as such.
-        let mutex = match found.layout {
-            Some(layout) => mutex.layout(layout),
-            None => mutex,
-        };
-        let freed = mutex.force_unlock().await?;
+        let freed = free(&keeper, &found).await?;
         Ok((found, freed))
     });
     match outcome {
@@ -44,5 +40,28 @@ pub(super) fn unlock(arguments: &UnlockArguments) -> Exit {
             ))
         }
         Err(exit) => exit,
+    }
+}
+
+/// Frees it as what it was found to be. What is no lock is left alone, and told as such.
+async fn free(keeper: &Keeper, found: &Inspection) -> Result<bool, Error> {
+    let name = &found.name;
+    match found.kind.as_deref() {
+        Some("fair") => keeper.fair_mutex(name).force_unlock().await,
+        Some("election") => keeper.election(name).depose().await,
+        Some("rwlock") => {
+            // Whoever has one side now may have changed since, so both are asked for.
+            let lock = keeper.rwlock(name);
+            let written = lock.force_unlock_write().await?;
+            Ok(lock.force_unlock_read().await? || written)
+        }
+        _ => {
+            let mutex = keeper.mutex(name);
+            let mutex = match found.layout {
+                Some(layout) => mutex.layout(layout),
+                None => mutex,
+            };
+            mutex.force_unlock().await
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::colour::Paint;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Held or free.
@@ -12,6 +13,10 @@ pub enum LockState {
     Held,
     /// No holder.
     Free,
+    /// No holder, but taken until its period is over.
+    Resting,
+    /// There, and of a kind that nobody holds.
+    Set,
 }
 
 /// One holder.
@@ -22,6 +27,21 @@ pub struct HolderReport {
     /// How often it holds the lock (re-entry of peers that count on the server).
     pub holds: u64,
     /// The time left, in milliseconds; `None` when the key has no end.
+    pub ttl_ms: Option<u64>,
+    /// `read` or `write`, of a read-write lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<&'static str>,
+    /// What the leader of an election tells of itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidate: Option<String>,
+}
+
+/// One waiter that the server knows of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WaiterReport {
+    /// The text under which it waits.
+    pub owner: String,
+    /// The time left until it counts as dead unless it is heard of, in milliseconds.
     pub ttl_ms: Option<u64>,
 }
 
@@ -38,6 +58,15 @@ pub struct LockReport {
     pub state: LockState,
     /// Who holds it.
     pub holders: Vec<HolderReport>,
+    /// Who waits, where the server knows that.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiters: Vec<WaiterReport>,
+    /// Numbers that belong to its kind, such as `available` permits.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<&'static str, i64>,
+    /// How long it still rests, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resting_ms: Option<u64>,
     /// The last fencing token given out, if it is still known.
     pub token: Option<u64>,
 }
@@ -66,6 +95,8 @@ pub fn write_lock(out: &mut impl Write, lock: &LockReport, json: bool, paint: Pa
     let state = match lock.state {
         LockState::Held => paint.yellow("held"),
         LockState::Free => paint.green("free"),
+        LockState::Resting => paint.yellow("resting"),
+        LockState::Set => paint.yellow("set"),
     };
     writeln!(out, "{} {state}", paint.bold(shown(&lock.name)))?;
     match &lock.layout {
@@ -74,6 +105,18 @@ pub fn write_lock(out: &mut impl Write, lock: &LockReport, json: bool, paint: Pa
     }
     for holder in &lock.holders {
         write_holder(out, holder, "holder")?;
+    }
+    if let Some(milliseconds) = lock.resting_ms {
+        writeln!(out, "  rests   for {}", seconds(milliseconds))?;
+    }
+    for waiter in &lock.waiters {
+        let left = waiter
+            .ttl_ms
+            .map(|left| format!(": counts as dead in {}", seconds(left)));
+        writeln!(out, "  waiter  {}{}", shown(&waiter.owner), left.unwrap_or_default())?;
+    }
+    for (what, number) in &lock.counts {
+        writeln!(out, "  {what}  {number}")?;
     }
     match lock.token {
         Some(token) => writeln!(out, "  token   {token}"),
@@ -106,7 +149,7 @@ pub fn write_unlock(out: &mut impl Write, unlock: &UnlockReport, json: bool, pai
 
 fn write_holder(out: &mut impl Write, holder: &HolderReport, label: &str) -> io::Result<()> {
     let left = match holder.ttl_ms {
-        Some(milliseconds) => format!("{}.{:03} s left", milliseconds / 1_000, milliseconds % 1_000),
+        Some(milliseconds) => format!("{} left", seconds(milliseconds)),
         None => "no end".to_owned(),
     };
     let holds = if holder.holds == 1 {
@@ -114,7 +157,16 @@ fn write_holder(out: &mut impl Write, holder: &HolderReport, label: &str) -> io:
     } else {
         format!("{} holds", holder.holds)
     };
-    writeln!(out, "  {label}  {}: {holds}, {left}", shown(&holder.owner))
+    let mode = holder.mode.map(|mode| format!(", {mode}s")).unwrap_or_default();
+    writeln!(out, "  {label}  {}: {holds}{mode}, {left}", shown(&holder.owner))?;
+    match &holder.candidate {
+        Some(candidate) => writeln!(out, "  leader  {}", shown(candidate)),
+        None => Ok(()),
+    }
+}
+
+fn seconds(milliseconds: u64) -> String {
+    format!("{}.{:03} s", milliseconds / 1_000, milliseconds % 1_000)
 }
 
 fn write_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
@@ -137,8 +189,9 @@ pub(super) fn shown(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{HolderReport, LockReport, LockState, UnlockReport, write_lock, write_unlock};
+    use super::{HolderReport, LockReport, LockState, UnlockReport, WaiterReport, write_lock, write_unlock};
     use crate::output::Paint;
+    use std::collections::BTreeMap;
 
     fn held() -> LockReport {
         LockReport {
@@ -150,7 +203,12 @@ mod tests {
                 owner: "a\u{1b}[2J:7".to_owned(),
                 holds: 2,
                 ttl_ms: Some(29_004),
+                mode: None,
+                candidate: None,
             }],
+            waiters: Vec::new(),
+            counts: BTreeMap::new(),
+            resting_ms: None,
             token: Some(1_790_000_000_000_001),
         }
     }
@@ -176,6 +234,35 @@ mod tests {
             printed(|out| write_lock(out, &held(), false, Paint::new(false))),
             "order:1001 held\n  kind    mutex (redisson layout)\n  \
              holder  a\\u{1b}[2J:7: 2 holds, 29.004 s left\n  token   1790000000000001\n"
+        );
+    }
+
+    #[test]
+    fn what_only_some_kinds_have_is_told_of_them_alone() {
+        let mut lock = held();
+        lock.kind = "fair".to_owned();
+        lock.state = LockState::Resting;
+        lock.resting_ms = Some(1_500);
+        lock.holders[0].mode = Some("write");
+        lock.holders[0].candidate = Some("node\r7".to_owned());
+        lock.waiters = vec![WaiterReport {
+            owner: "b:8".to_owned(),
+            ttl_ms: Some(5_000),
+        }];
+        lock.counts = BTreeMap::from([("acquired", 2), ("available", -1)]);
+        assert_eq!(
+            printed(|out| write_lock(out, &lock, false, Paint::new(false))),
+            "order:1001 resting\n  kind    fair (redisson layout)\n  \
+             holder  a\\u{1b}[2J:7: 2 holds, writes, 29.004 s left\n  leader  node\\r7\n  rests   for 1.500 s\n  \
+             waiter  b:8: counts as dead in 5.000 s\n  acquired  2\n  available  -1\n  token   1790000000000001\n"
+        );
+        let json = printed(|out| write_lock(out, &lock, true, Paint::new(false)));
+        assert!(
+            json.contains(
+                "\"mode\":\"write\",\"candidate\":\"node\\r7\"}],\"waiters\":[{\"owner\":\"b:8\",\"ttl_ms\":5000}],\
+                 \"counts\":{\"acquired\":2,\"available\":-1},\"resting_ms\":1500,"
+            ),
+            "{json}"
         );
     }
 

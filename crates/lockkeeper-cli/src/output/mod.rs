@@ -7,5 +7,5 @@ mod sales;
 
 pub use colour::{Paint, colour_wanted};
 pub use diagnosis::{DiagnosisReport, FindingReport, RowReport, write_diagnoses};
-pub use locks::{HolderReport, LockReport, LockState, UnlockReport, write_lock, write_unlock};
+pub use locks::{HolderReport, LockReport, LockState, UnlockReport, WaiterReport, write_lock, write_unlock};
 pub use sales::{SaleReport, write_sale_line, write_sales};

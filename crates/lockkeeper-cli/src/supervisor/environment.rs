@@ -8,8 +8,8 @@ use std::ffi::OsString;
 pub struct HoldEnvironment {
     /// The lock's name.
     pub name: String,
-    /// The fencing token.
-    pub token: u64,
+    /// The fencing token, where the hold excludes others.
+    pub token: Option<u64>,
     /// The owner text on the server.
     pub owner: String,
     /// When the hold ends unless renewed.
@@ -21,9 +21,9 @@ impl HoldEnvironment {
     #[must_use]
     pub fn variables(&self) -> Vec<(OsString, OsString)> {
         let remaining = Moment::now().until(self.deadline).as_millis();
+        let token = self.token.map(|token| ("LOCKKEEPER_TOKEN", token.to_string()));
         [
             ("LOCKKEEPER_NAME", self.name.clone()),
-            ("LOCKKEEPER_TOKEN", self.token.to_string()),
             ("LOCKKEEPER_OWNER", self.owner.clone()),
             (
                 "LOCKKEEPER_DEADLINE",
@@ -31,7 +31,9 @@ impl HoldEnvironment {
             ),
             ("LOCKKEEPER_REMAINING", remaining.to_string()),
         ]
+        .into_iter()
+        .chain(token)
         .map(|(name, value)| (name.into(), value.into()))
-        .into()
+        .collect()
     }
 }

@@ -97,7 +97,7 @@ pub(crate) fn play(words: &[OsString]) -> ExitCode {
     let deadline = Moment::now().after(hold.0.lease);
     let environment = HoldEnvironment {
         name: "jobs:nightly".into(),
-        token: TOKEN,
+        token: Some(TOKEN),
         owner: OWNER.into(),
         deadline,
     };

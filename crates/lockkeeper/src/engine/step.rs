@@ -93,6 +93,7 @@ impl Kind {
             | Self::Spin
             | Self::Fenced
             | Self::Periodic(_)
+            | Self::Election
             | Self::Write
             | Self::Permits
             | Self::Counter

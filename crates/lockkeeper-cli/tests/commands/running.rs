@@ -1,100 +1,11 @@
-//! `run`, `show` and `unlock` as a user types them, against a real server.
+//! `run`, `show` and `unlock`.
 
-use std::io::Read;
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use lockkeeper_testkit::RedisServer;
 use serde_json::Value;
 
-fn lockkeeper(server: &RedisServer) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockkeeper"));
-    command
-        .env("LOCKKEEPER_URL", server.url())
-        .env_remove("LOCKKEEPER_PASSWORD")
-        .stdin(Stdio::null());
-    command
-}
-
-fn ran(server: &RedisServer, words: &[&str]) -> Output {
-    lockkeeper(server).args(words).output().unwrap()
-}
-
-fn code(output: &Output) -> i32 {
-    output
-        .status
-        .code()
-        .unwrap_or_else(|| panic!("no exit code: {output:?}"))
-}
-
-fn show(server: &RedisServer, name: &str) -> Value {
-    let output = ran(server, &["show", "--json", name]);
-    assert_eq!(code(&output), 0, "{output:?}");
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
-/// Waits for something to become so, by looking.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !is_so() {
-        assert!(started.elapsed() < Duration::from_secs(20), "still not so: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Runs a command in the background until the test lets it go on by a file.
-struct Background {
-    child: Child,
-    folder: tempfile::TempDir,
-}
-
-impl Background {
-    fn start(server: &RedisServer, options: &[&str], name: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let wait = format!(
-            "touch {0}/started; while [ ! -e {0}/go ]; do sleep 0.02; done",
-            folder.path().display()
-        );
-        let child = lockkeeper(server)
-            .arg("run")
-            .args(options)
-            .args([name, "--", "sh", "-c", &wait])
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        Self { child, folder }
-    }
-
-    fn started(self) -> Self {
-        until("the command started", || self.folder.path().join("started").exists());
-        self
-    }
-
-    fn let_go(&self) {
-        std::fs::write(self.folder.path().join("go"), "").unwrap();
-    }
-
-    fn signal(&self, signal: nix::sys::signal::Signal) {
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
-        nix::sys::signal::kill(pid, signal).unwrap();
-    }
-
-    fn ended(mut self) -> (ExitStatus, String) {
-        until("the program ended", || self.child.try_wait().unwrap().is_some());
-        let mut text = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
-        (self.child.wait().unwrap(), text)
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        self.let_go();
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
+use crate::stage::{Background, code, lockkeeper, ran, show, until};
 
 #[test]
 fn the_command_runs_under_the_lock_and_its_code_comes_back() {
@@ -227,22 +138,6 @@ fn a_frozen_server_ends_the_command_before_its_key_can_expire() {
 }
 
 #[test]
-fn at_least_keeps_the_lock_after_the_command() {
-    let server = RedisServer::start();
-    let started = Instant::now();
-    let mut running = lockkeeper(&server)
-        .args(["run", "--at-least", "900ms", "period", "--", "true"])
-        .spawn()
-        .unwrap();
-    until("the lock is held", || show(&server, "period")["state"] == "held");
-    let second = ran(&server, &["run", "--wait", "0", "period", "--", "true"]);
-    assert_eq!(code(&second), 75);
-    assert!(running.wait().unwrap().success());
-    assert!(started.elapsed() >= Duration::from_millis(900));
-    assert_eq!(show(&server, "period")["state"], "free");
-}
-
-#[test]
 fn a_killed_program_leaves_neither_child_nor_grandchild() {
     let server = RedisServer::start();
     let folder = tempfile::tempdir().unwrap();
@@ -284,17 +179,7 @@ fn trouble_has_its_own_codes() {
     for words in [
         vec!["run", "job"],
         vec!["run", "--lease", "0", "job", "--", "true"],
-        vec![
-            "run",
-            "--fixed",
-            "--lease",
-            "1s",
-            "--at-least",
-            "2s",
-            "job",
-            "--",
-            "true",
-        ],
+        vec!["run", "--as", "fair", "--at-least", "2s", "job", "--", "true"],
         vec!["run", "--wait", "soon", "job", "--", "true"],
         vec!["run", "--url", "http://127.0.0.1", "job", "--", "true"],
     ] {
