@@ -32,6 +32,10 @@ pub(crate) const BASE: [Base; 4] = [
 ];
 
 /// What one object needs beside the base.
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "patterns are told by the guide, which tests compare with these")
+)]
 pub(crate) struct Needs {
     pub(crate) object: &'static str,
     pub(crate) kinds: &'static [Kind],

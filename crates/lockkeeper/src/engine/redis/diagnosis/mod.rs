@@ -1,9 +1,10 @@
 //! What a server promises, and what weakens that.
 //!
-//! [`facts`] asks the server, [`probe`] tries what this user may do, and [`rules`] judges: it asks nobody, so that every rule can be
-//! tried with facts of any kind. [`row`] says which row of the promise table the server is in, [`versions`] which versions have
+//! [`facts`] asks the server, [`probe`] tries what this user may do, and [`rules`] and [`clocks`] judge: they ask nobody, so that every
+//! rule can be tried with facts of any kind. [`row`] says which row of the promise table the server is in, [`versions`] which versions have
 //! known faults.
 
+mod clocks;
 mod facts;
 mod probe;
 mod row;

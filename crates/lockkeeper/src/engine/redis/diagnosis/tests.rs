@@ -181,6 +181,65 @@ async fn what_a_user_lacks_is_told_object_by_object() {
     assert!(!format!("{seen:?}").contains("hunter2"));
 }
 
+/// Passes everything on, but puts what `TIME` says forward: by an hour, from its `nth` reading on.
+async fn putting_forward(server: &RedisServer, nth: usize) -> (String, tokio::task::JoinHandle<()>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    // An array of two, of which the first has ten digits: no other reply begins like this.
+    const TIME: &[u8] = b"*2\r\n$10\r\n";
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    let address = server.address();
+    let task = tokio::spawn(async move {
+        for _ in 0..100 {
+            let (near, _) = listener.accept().await.unwrap();
+            let far = tokio::net::TcpStream::connect(address).await.unwrap();
+            let ((mut near_in, mut near_out), (mut far_in, mut far_out)) = (near.into_split(), far.into_split());
+            tokio::spawn(async move { tokio::io::copy(&mut near_in, &mut far_out).await.ok() });
+            tokio::spawn(async move {
+                let (mut buffer, mut readings) = (vec![0; 65_536], 0);
+                while let Ok(length @ 1..) = far_in.read(&mut buffer).await {
+                    let reply = &mut buffer[..length];
+                    let mut at = 0;
+                    while let Some(found) = reply[at..].windows(TIME.len()).position(|part| part == TIME) {
+                        at += found + TIME.len();
+                        readings += 1;
+                        if readings >= nth && reply.len() >= at + 10 {
+                            let digits = std::str::from_utf8(&reply[at..at + 10]).unwrap();
+                            let later = digits.parse::<u64>().unwrap() + 3600;
+                            reply[at..at + 10].copy_from_slice(later.to_string().as_bytes());
+                        }
+                    }
+                    if near_out.write_all(reply).await.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (url, task)
+}
+
+#[tokio::test]
+async fn a_clock_that_steps_or_is_off_is_seen() {
+    let server = RedisServer::start();
+    let seen = diagnosis(&server.url()).await;
+    assert_eq!(severity(&seen, "clock-steps"), None, "{seen:?}");
+    assert_eq!(severity(&seen, "clock-offset"), None, "{seen:?}");
+
+    // The handshake reads the clock once on each connection.
+    let (url, line) = putting_forward(&server, 5).await;
+    let seen = diagnosis(&url).await;
+    line.abort();
+    assert_eq!(severity(&seen, "clock-steps"), Some(Severity::Serious), "{seen:?}");
+
+    let (url, line) = putting_forward(&server, 1).await;
+    let seen = diagnosis(&url).await;
+    line.abort();
+    assert_eq!(severity(&seen, "clock-steps"), None, "{seen:?}");
+    assert_eq!(severity(&seen, "clock-offset"), Some(Severity::Warning), "{seen:?}");
+}
+
 /// What lies between sends each connection to another server.
 #[tokio::test]
 async fn several_servers_behind_one_address_are_found() {
