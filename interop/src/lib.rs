@@ -3,6 +3,7 @@
 //! A peer is a small program that does what it is told over its standard input ([`Peer`]); `interop/test` builds them. The tests drive
 //! both sides on one server, and a [mixed load](load) runs processes of both kinds against each other.
 
+pub mod holding;
 pub mod load;
 mod peer;
 pub mod redis_py;

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`server`] | start, kill, freeze, restart and look into a Redis or Valkey server |
 //! | [`cluster`] | the same for a cluster of masters and replicas |
+//! | [`certificates`] | make an authority and certificates, good ones and bad ones |
 //! | [`proxy`] | delay, hold, lose, repeat and cut traffic at an exact request or reply |
 //! | [`process`] | run worker programs and kill or freeze them |
 //! | [`history`] | record who believed to hold what and when, and check it afterwards |
@@ -19,6 +20,7 @@
 //! Failures of the test bed itself (no server installed, a state that never comes) panic with a message that
 //! says what to do: a test can only fail then, and its line is the useful one.
 
+pub mod certificates;
 pub mod clock;
 pub mod cluster;
 pub mod history;
@@ -33,6 +35,7 @@ mod resp;
 mod signal;
 mod watchdog;
 
+pub use certificates::{Authority, Identity};
 pub use clock::boot_time_ns;
 pub use cluster::RedisCluster;
 pub use process::Process;

@@ -1,4 +1,4 @@
-//! Distributed locks on Redis and Valkey: many processes on many machines take turns.
+//! Distributed locks and synchronizers on Redis and Valkey: many processes on many machines take turns.
 //!
 //! A lock here is the same lock that Java services hold with Redisson, or, in the plain layout, the one that services in Python,
 //! Go or Node hold with `SET name value NX PX`. With no server at all, everything runs on an embedded engine inside one process.
@@ -28,6 +28,21 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # What there is
+//!
+//! | object | made by | in one line |
+//! |---|---|---|
+//! | [`Mutex`] | [`Keeper::mutex`] | one at a time; a hold passes between local callers without asking the server |
+//! | | [`Keeper::fair_mutex`] | first come, first served across all processes |
+//! | | [`Keeper::fenced_mutex`] | tokens on Redisson's own key |
+//! | | [`Keeper::spin_mutex`] | waits without pub/sub |
+//! | [`RwLock`] | [`Keeper::rwlock`] | many readers or one writer |
+//! | [`Semaphore`] | [`Keeper::semaphore`] | leased permits, back after a crash |
+//! | [`CountingSemaphore`] | [`Keeper::counting_semaphore`] | Redisson's plain counter |
+//! | [`CountDownLatch`] | [`Keeper::latch`] | wait until so many things have happened |
+//! | [`Election`] | [`Keeper::election`] | at most one leader, with a rising term |
+//! | [`Periodic`] | [`Keeper::periodic`] | at most one run in a period |
+//!
 //! # What it promises
 //!
 //! - **Nobody else holds the lock until the guard's deadline**, as long as the server neither loses data nor steps its clock,
@@ -47,14 +62,16 @@
 //!   harm: only a resource that [checks the token](guide::fencing) is safe against that.
 //! - If the server loses the lock (a restart without persistence, an eviction, a flush, a **failover** to a replica that had not
 //!   heard of the grant), it can be granted twice. A renewed hold learns of it at its next renewal.
-//! - There is no order between processes. Inside a process, it is first come, first served.
-//! - A keeper speaks to one server, without TLS. It knows nothing of Sentinel, of a cluster, or of several independent masters.
+//! - There is no order between processes, except of the [fair mutex](Keeper::fair_mutex). Inside a process a mutex is first come, first
+//!   served.
+//! - A keeper speaks to one server. It knows nothing of Sentinel, of a cluster, or of several independent masters.
 //!
 //! The server must be Redis 6.2, Valkey 7.2, or later.
 //!
 //! # The guide
 //!
 //! - [Choosing](guide::choosing): lease, wait, layout, re-entry, and what to set when.
+//! - [Reading](guide::reading): many readers or one writer, and whose turn it is.
 //! - [Fencing](guide::fencing): paused holders, and how to write safely.
 //! - [Cancellation](guide::cancellation): dropped futures and guards, the end of the process, unknown outcomes.
 //! - [Observing](guide::observing): all events and metrics, and asking the server.
@@ -63,6 +80,7 @@
 //!
 //! # Features
 //!
+//! - `tls`: `rediss://` URLs, with [verified certificates](redis::RedisConfig::from_url).
 //! - `redis-client`: a keeper may take address and credentials from a `redis::Client` of your own. It is the only place where a
 //!   dependency's type is in the API.
 
@@ -81,7 +99,9 @@ pub use base::clock::Clock;
 pub use base::lease::Lease;
 pub use base::token::Token;
 pub use engine::Layout;
-pub use error::{CandidateError, Effect, Error, LeaseError, LossReason, NameError, PermitsError, Refusal, UrlError};
+pub use error::{
+    CandidateError, Effect, Error, LeaseError, LossReason, NameError, PermitsError, Refusal, TlsFault, UrlError,
+};
 pub use keeper::{CloseReport, Holder, InLine, Inspection, Keeper, KeeperBuilder};
 pub use object::election::{Election, Leader, Leadership, Observation};
 pub use object::hold_handle::HoldHandle;

@@ -1,8 +1,6 @@
-//! The objects that the load fights for, one variant a kind.
+//! The objects that the load fights for.
 
-use std::time::Duration;
-
-use lockkeeper::{Error, Keeper, MutexGuard};
+use crate::holding::Kind;
 
 /// How many may hold an object at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,16 +16,12 @@ pub enum Limit {
 /// An object that the load fights for.
 #[derive(Debug, Clone)]
 pub struct Contended {
-    kind: Kind,
-    /// What it protects, as the history knows it.
-    pub names: Vec<String>,
+    /// How it is held.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
     /// How many may hold it.
     pub limit: Limit,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Mutex,
 }
 
 impl Contended {
@@ -39,53 +33,25 @@ impl Contended {
     #[must_use]
     pub fn read(text: &str) -> Vec<Self> {
         let parts: Vec<&str> = text.split(':').collect();
-        let one = |kind, limit| Self {
-            kind,
-            names: parts[1].split('+').map(str::to_owned).collect(),
+        let one = |word: &str, limit| Self {
+            kind: word.parse().unwrap_or_else(|error| panic!("{text}: {error}")),
+            name: parts[1].to_owned(),
             limit,
         };
-        match parts[0] {
-            "mutex" => vec![one(Kind::Mutex, Limit::One)],
-            other => panic!("no kind of object: {other}"),
+        match parts[..] {
+            ["rwlock", _] => vec![one("read", Limit::Readers), one("write", Limit::One)],
+            [kind, _] => vec![one(kind, Limit::One)],
+            [kind, _, permits] => {
+                let permits = permits.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+                vec![one(kind, Limit::Permits(permits))]
+            }
+            _ => panic!("no object: {text}"),
         }
     }
 
-    pub(super) async fn acquire(&self, keeper: &Keeper, wait: Duration) -> Result<Hold, Error> {
-        let name = &self.names[0];
-        Ok(match self.kind {
-            Kind::Mutex => Hold::Mutex(keeper.mutex(name).wait(wait).lock().await?),
-        })
-    }
-}
-
-/// What was acquired.
-#[derive(Debug)]
-pub(super) enum Hold {
-    Mutex(MutexGuard),
-}
-
-impl Hold {
-    pub(super) fn owner(&self) -> &str {
-        match self {
-            Self::Mutex(guard) => guard.owner(),
-        }
-    }
-
-    pub(super) fn token(&self) -> Option<u64> {
-        match self {
-            Self::Mutex(guard) => Some(guard.token().get()),
-        }
-    }
-
-    pub(super) fn remaining(&self) -> Option<Duration> {
-        match self {
-            Self::Mutex(guard) => Some(guard.remaining()),
-        }
-    }
-
-    pub(super) async fn release(self) {
-        match self {
-            Self::Mutex(guard) => drop(guard.unlock().await.expect("a hold that was kept")),
-        }
+    /// What it protects, as the history knows it: several names for one that is made of several.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.name.split('+').map(str::to_owned).collect()
     }
 }

@@ -9,13 +9,17 @@ mod section;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lockkeeper::{Error, Keeper};
+use lockkeeper::{Error, Keeper, Lease};
 use lockkeeper_testkit::boot_time_ns;
 use lockkeeper_testkit::history::{Recorder, Sharing};
 
-use contended::Hold;
 pub use contended::{Contended, Limit};
 use section::Section;
+
+use crate::holding::Hold;
+
+/// Never runs out during the load: it is renewed.
+const LEASE: Lease = Lease::renewed(Duration::from_secs(30));
 
 /// A wait that has to end in a grant: nothing is held for longer than a few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -103,11 +107,15 @@ impl Worker {
             _ => Sharing::Shared,
         };
         let attempts: Vec<_> = contended
-            .names
-            .iter()
+            .names()
+            .into_iter()
             .map(|name| self.recorder.call(name, sharing))
             .collect();
-        let hold = match contended.acquire(&self.keeper, wait).await {
+        let hold = match contended
+            .kind
+            .acquire(&self.keeper, &contended.name, Some(wait), LEASE)
+            .await
+        {
             Ok(hold) => hold,
             Err(error) if error.is_contention() => {
                 for attempt in attempts {
@@ -135,7 +143,7 @@ impl Worker {
         if self.random.bool() {
             drop(hold);
         } else {
-            hold.release().await;
+            hold.release().await.expect("a hold that was kept");
         }
         true
     }

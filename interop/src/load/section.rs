@@ -20,7 +20,7 @@ impl Section {
     }
 
     pub(super) async fn run(&mut self, contended: &Contended) {
-        for name in &contended.names {
+        for name in &contended.names() {
             match contended.limit {
                 Limit::One => self.increment(name).await,
                 Limit::Readers => self.read(name).await,

@@ -20,7 +20,14 @@ const SECONDS: &str = "LOCKKEEPER_INTEROP_SECONDS";
 const SEED: &str = "LOCKKEEPER_INTEROP_SEED";
 
 /// What they fight for: a kind and a name, and a number of permits where there are some.
-const OBJECTS: [&str; 3] = ["mutex:hot", "mutex:warm", "mutex:{tag}warm"];
+const OBJECTS: [&str; 6] = [
+    "mutex:hot",
+    "mutex:{tag}warm",
+    "fenced:fenced",
+    "fair:fair",
+    "rwlock:rwlock",
+    "spin:spin",
+];
 
 /// Processes of each kind, and threads or tasks in each.
 const PROCESSES: u64 = 2;
@@ -125,7 +132,7 @@ async fn judge(server: &RedisServer, files: &[PathBuf]) {
     history.assert_sound();
     assert_eq!(refused.get("stuck"), None, "a wait of 30 seconds ended without a grant");
     for contended in OBJECTS.iter().flat_map(|text| Contended::read(text)) {
-        for name in &contended.names {
+        for name in &contended.names() {
             match contended.limit {
                 Limit::One => {
                     let counter: u64 = server.query(cmd("GET").arg(format!("counter:{name}"))).await;
@@ -147,7 +154,13 @@ async fn judge(server: &RedisServer, files: &[PathBuf]) {
 
 /// Nothing is left but what the work wrote, the record of tokens, permits, and latches that an old Redisson leaves.
 async fn nothing_is_held(server: &RedisServer) {
-    const LEFT: [&str; 4] = ["counter:", "inside:", "lockkeeper_token:", "redisson_unlock_latch:"];
+    const LEFT: [&str; 5] = [
+        "counter:",
+        "inside:",
+        "lockkeeper_token:",
+        "redisson_lock_token:",
+        "redisson_unlock_latch:",
+    ];
     wait_until("an end of all holds and waits", SOON, async || {
         let mut keys = server.keys().await;
         keys.retain(|key| !LEFT.iter().any(|left| key.starts_with(left)));

@@ -7,42 +7,10 @@ use lockkeeper_interop::redisson;
 use lockkeeper_testkit::wait_until;
 use redis::cmd;
 
-use super::stage::{LONG, SOON, ms, soon, stage};
+use super::stage::{LONG, SOON, key, ms, soon, stage};
 
 fn channel(name: &str) -> String {
-    if name.contains('{') {
-        format!("redisson_lock__channel:{name}")
-    } else {
-        format!("redisson_lock__channel:{{{name}}}")
-    }
-}
-
-#[tokio::test]
-async fn java_holds_and_rust_is_refused() {
-    let (java, keeper) = (stage().thread("mutex-1"), stage().keeper().await);
-    java.tell("mutex lock mutex-1").await;
-    let mutex = keeper.mutex("mutex-1");
-    assert!(matches!(mutex.try_lock().await, Err(Error::Busy { .. })));
-    let waited = mutex.clone().wait(ms(300)).lock().await;
-    assert!(matches!(waited, Err(Error::TimedOut { .. })), "{waited:?}");
-    java.tell("mutex unlock mutex-1").await;
-    mutex.try_lock().await.expect("a free lock").unlock().await.unwrap();
-}
-
-#[tokio::test]
-async fn rust_holds_and_java_is_refused() {
-    let (java, keeper) = (stage().thread("mutex-2"), stage().keeper().await);
-    let guard = keeper.mutex("mutex-2").lock().await.unwrap();
-    assert!(!java.ask::<bool>("mutex tryLock mutex-2").await);
-    assert!(!java.ask::<bool>("mutex tryLock mutex-2 300").await);
-    assert!(java.ask::<bool>("mutex isLocked mutex-2").await);
-    assert!(!java.ask::<bool>("mutex isHeldByCurrentThread mutex-2").await);
-    let refused = java.attempt("mutex unlock mutex-2").await.unwrap_err();
-    assert!(refused.0.starts_with("IllegalMonitorStateException"), "{refused}");
-    assert_eq!(guard.unlock().await, Ok(Unlocked::Freed));
-    assert!(!java.ask::<bool>("mutex isLocked mutex-2").await);
-    assert!(java.ask::<bool>("mutex tryLock mutex-2").await);
-    java.tell("mutex unlock mutex-2").await;
+    key("redisson_lock__channel", name)
 }
 
 /// Names that make their keys and channels in different ways.

@@ -25,23 +25,26 @@ pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {
     }
 }
 
-/// One server and one Java process for all tests of this program, each with names of its own.
+/// One server and one Java process.
 pub(crate) struct Stage {
     pub(crate) server: RedisServer,
     pub(crate) java: Peer,
 }
 
-static STAGE: LazyLock<Stage> = LazyLock::new(|| {
-    let server = RedisServer::start();
-    let java = redisson::start(&server, Times::default());
-    Stage { server, java }
-});
+static SHARED: LazyLock<Stage> = LazyLock::new(Stage::new);
 
+/// For all tests of this program, each with names and Java threads of its own.
 pub(crate) fn stage() -> &'static Stage {
-    &STAGE
+    &SHARED
 }
 
 impl Stage {
+    pub(crate) fn new() -> Self {
+        let server = RedisServer::start();
+        let java = redisson::start(&server, Times::default());
+        Self { server, java }
+    }
+
     pub(crate) async fn keeper(&self) -> Keeper {
         Keeper::connect(&self.server.url()).await.expect("a server")
     }
@@ -51,23 +54,27 @@ impl Stage {
         self.java.thread(name)
     }
 
-    /// A Java process apart, which can be killed and has a watchdog of three seconds.
+    /// A Java process apart, which can be killed, and whose two times are three seconds.
     pub(crate) fn another_java(&self) -> Peer {
-        redisson::start(
-            &self.server,
-            Times {
-                watchdog: Duration::from_secs(3),
-                ..Times::default()
-            },
-        )
+        let times = Times {
+            watchdog: Duration::from_secs(3),
+            fair_wait: Duration::from_secs(3),
+        };
+        redisson::start(&self.server, times)
     }
 
-    /// A Rust process apart, which holds an object by a lease of two seconds until it is killed.
-    pub(crate) async fn another_rust(&self, kind: &str, name: &str) -> Process {
-        let arguments = ["hold", &self.server.url(), kind, name, "2000"];
-        let mut process = Process::start(env!("CARGO_BIN_EXE_lockkeeper-interop-worker"), arguments).unwrap();
+    /// A Rust process apart, which holds objects by leases of two seconds until it is killed.
+    pub(crate) async fn another_rust(&self, objects: &[String]) -> Process {
+        let mut process = self.start_rust(objects);
         process.line_starting_with("held", SOON).await.expect("a hold");
         process
+    }
+
+    /// As [`another_rust`](Self::another_rust), for a process that has to wait first.
+    pub(crate) fn start_rust(&self, objects: &[String]) -> Process {
+        let mut arguments = vec!["hold".to_owned(), self.server.url(), "2000".to_owned()];
+        arguments.extend_from_slice(objects);
+        Process::start(env!("CARGO_BIN_EXE_lockkeeper-interop-worker"), arguments).unwrap()
     }
 
     /// Waits until so many processes listen on a channel, and so wait for the lock.
@@ -77,5 +84,51 @@ impl Stage {
             if listening == count { Ok(()) } else { Err(listening) }
         })
         .await;
+    }
+
+    /// Waits until so many processes wait for an object of this kind.
+    pub(crate) async fn waiting(&self, kind: &str, name: &str, count: u64) {
+        match kind {
+            "mutex" | "fenced" => self.listening(&key("redisson_lock__channel", name), count).await,
+            "read" | "write" => self.listening(&key("redisson_rwlock", name), count).await,
+            "fair" => self.in_line(name, count).await,
+            "spin" => self.asking_again().await,
+            other => panic!("no way to see who waits for the kind {other}"),
+        }
+    }
+
+    /// Waits until the line of a fair lock is so long.
+    pub(crate) async fn in_line(&self, name: &str, count: u64) {
+        let queue = key("redisson_lock_queue", name);
+        wait_until(&format!("{count} in {queue}"), SOON, async || {
+            let waiting: u64 = self.server.query(cmd("LLEN").arg(&queue)).await;
+            if waiting == count { Ok(()) } else { Err(waiting) }
+        })
+        .await;
+    }
+
+    /// Waits until nobody waits for it any more, so that the next one who does can be seen.
+    pub(crate) async fn waiting_is_over(&self, kind: &str, name: &str) {
+        if kind != "spin" {
+            self.waiting(kind, name, 0).await;
+        }
+    }
+
+    /// Waits until somebody has asked several times; so nobody else may be at work on this server.
+    async fn asking_again(&self) {
+        let before = self.server.calls("evalsha").await;
+        wait_until("several attempts", SOON, async || {
+            self.server.calls("evalsha").await >= before + 3
+        })
+        .await;
+    }
+}
+
+/// Redisson's rule for the names of keys and channels beside an object.
+pub(crate) fn key(prefix: &str, name: &str) -> String {
+    if name.contains('{') {
+        format!("{prefix}:{name}")
+    } else {
+        format!("{prefix}:{{{name}}}")
     }
 }

@@ -15,7 +15,7 @@ pub struct ServerArguments {
     /// The server's address.
     #[arg(
         long,
-        help = "The server's address: redis://[user@]host[:port][/database], unix:///path",
+        help = "The server's address: redis[s]://[user@]host[:port][/database][?tls-ca=FILE..], unix:///path",
         env = "LOCKKEEPER_URL",
         hide_env_values = true,
         value_name = "URL",

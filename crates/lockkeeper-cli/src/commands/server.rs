@@ -46,7 +46,7 @@ pub(super) fn exit_for(error: &Error) -> Exit {
     match error {
         Error::Busy { .. } | Error::TimedOut { .. } | Error::AttemptsUsedUp { .. } => Exit::NotAcquired,
         Error::Lost(_) | Error::NotHeld => Exit::Lost,
-        Error::Unreachable { .. } => Exit::Unreachable,
+        Error::Unreachable { .. } | Error::Tls { .. } => Exit::Unreachable,
         Error::Refused { refusal, .. } if refusal.is_transient() => Exit::Unreachable,
         Error::Name(_) | Error::Lease(_) | Error::Candidate(_) | Error::Permits(_) | Error::Url(_) => Exit::Usage,
         _ => Exit::Failure,

@@ -2,11 +2,13 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use super::RedisServer;
 use super::launch;
+use super::launch::supports_tls;
+use crate::certificates::{Authority, Identity};
 
 /// Environment variable that names the server program.
 pub const BINARY_VARIABLE: &str = "LOCKKEEPER_REDIS_SERVER";
@@ -18,6 +20,7 @@ pub struct ServerBuilder {
     pub(super) binary: PathBuf,
     pub(super) append_only: bool,
     pub(super) password: Option<String>,
+    pub(super) tls: Option<(Identity, PathBuf)>,
     pub(super) lines: Vec<String>,
     pub(super) arguments: Vec<OsString>,
 }
@@ -30,6 +33,7 @@ impl ServerBuilder {
                 .map_or_else(|| PathBuf::from("redis-server"), PathBuf::from),
             append_only: false,
             password: None,
+            tls: None,
             lines: Vec::new(),
             arguments: Vec::new(),
         }
@@ -54,6 +58,28 @@ impl ServerBuilder {
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
+    }
+
+    /// Opens a second port for TLS, where the server shows `identity` and trusts the clients of `authority`. A certificate is
+    /// asked of every client; `config("tls-auth-clients", "no")` asks none.
+    pub fn tls(mut self, identity: &Identity, authority: &Authority) -> Self {
+        self.tls = Some((identity.clone(), authority.file().to_owned()));
+        self
+    }
+
+    /// Whether the server program was built with TLS. If not, this is said on standard error, past the capture of test
+    /// output: a test that then ends has shown nothing.
+    #[must_use]
+    pub fn can_speak_tls(&self) -> bool {
+        let able = supports_tls(&self.binary);
+        if !able {
+            let _ = writeln!(
+                io::stderr(),
+                "SKIPPED: {} was built without TLS, so nothing about TLS is tested",
+                self.binary.display()
+            );
+        }
+        able
     }
 
     /// Adds a user, in the words of the server's access list: `user("bob", "on >secret ~lock:* +@all")`.

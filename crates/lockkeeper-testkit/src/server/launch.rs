@@ -41,7 +41,8 @@ pub(super) fn first_start(builder: ServerBuilder) -> io::Result<RedisServer> {
     let folder = tempfile::Builder::new().prefix("lockkeeper-server-").tempdir()?;
     for _ in 0..PORTS {
         let address = free_address()?;
-        write_configuration(&builder, version, folder.path(), address)?;
+        let tls_address = builder.tls.is_some().then(free_address).transpose()?;
+        write_configuration(&builder, version, folder.path(), address, tls_address)?;
         match launch(&builder, folder.path()) {
             Ok(running) => {
                 return Ok(RedisServer {
@@ -49,6 +50,7 @@ pub(super) fn first_start(builder: ServerBuilder) -> io::Result<RedisServer> {
                     version,
                     folder,
                     address,
+                    tls_address,
                     running: Mutex::new(Some(running)),
                 });
             }
@@ -109,6 +111,7 @@ fn write_configuration(
     version: ServerVersion,
     folder: &Path,
     address: SocketAddr,
+    tls_address: Option<SocketAddr>,
 ) -> io::Result<()> {
     let mut text = format!(
         "bind {}\nport {}\nunixsocket \"{}\"\ndir \"{}\"\nlogfile \"{}\"\n\
@@ -127,11 +130,32 @@ fn write_configuration(
     if let Some(password) = &builder.password {
         text.push_str(&format!("requirepass \"{password}\"\n"));
     }
+    if let (Some((identity, authority)), Some(address)) = (&builder.tls, tls_address) {
+        text.push_str(&format!(
+            "tls-port {}\ntls-cert-file \"{}\"\ntls-key-file \"{}\"\ntls-ca-cert-file \"{}\"\n",
+            address.port(),
+            identity.certificate().display(),
+            identity.key().display(),
+            authority.display(),
+        ));
+    }
     for line in &builder.lines {
         text.push_str(line);
         text.push('\n');
     }
     fs::write(folder.join("server.conf"), text)
+}
+
+/// Asks a program that will not start anyway which of two lines it does not like.
+pub(super) fn supports_tls(binary: &Path) -> bool {
+    Command::new(binary)
+        .args(["--tls-port", "0", "--port", "none"])
+        .stdin(Stdio::null())
+        .output()
+        .is_ok_and(|output| {
+            let told = [output.stdout, output.stderr].concat();
+            !String::from_utf8_lossy(&told).contains("'tls-port")
+        })
 }
 
 fn launch(builder: &ServerBuilder, folder: &Path) -> Result<Running, Failure> {

@@ -66,6 +66,7 @@ pub struct RedisServer {
     builder: ServerBuilder,
     version: ServerVersion,
     address: SocketAddr,
+    tls_address: Option<SocketAddr>,
     running: Mutex<Option<Running>>,
     folder: TempDir,
 }
@@ -106,6 +107,17 @@ impl RedisServer {
             Some(password) => format!("redis://:{}@{}/", percent_encoded(password), self.address),
             None => format!("redis://{}/", self.address),
         }
+    }
+
+    /// Loopback address of the port for TLS.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    #[must_use]
+    pub fn tls_address(&self) -> SocketAddr {
+        self.tls_address
+            .expect("a server with ServerBuilder::tls has a port for it")
     }
 
     /// As [`url`](Self::url), for the database with this number.

@@ -60,12 +60,6 @@ impl Keeper {
         Mutex::new(self.inner.spin_mutex(name))
     }
 
-    /// The run of this name that is made at most once in a period; see
-    /// [`lockkeeper::Keeper::periodic`](crate::Keeper::periodic).
-    pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
-        Periodic::new(self.inner.periodic(name))
-    }
-
     /// The read-write lock of this name; see [`lockkeeper::Keeper::rwlock`](crate::Keeper::rwlock).
     pub fn rwlock(&self, name: impl AsRef<str>) -> RwLock {
         RwLock::new(self.inner.rwlock(name))
@@ -79,6 +73,12 @@ impl Keeper {
     /// The plain semaphore of this name; see [`lockkeeper::Keeper::counting_semaphore`](crate::Keeper::counting_semaphore).
     pub fn counting_semaphore(&self, name: impl AsRef<str>) -> CountingSemaphore {
         CountingSemaphore::new(self.inner.counting_semaphore(name))
+    }
+
+    /// The run of this name that is made at most once in a period; see
+    /// [`lockkeeper::Keeper::periodic`](crate::Keeper::periodic).
+    pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
+        Periodic::new(self.inner.periodic(name))
     }
 
     /// The latch of this name; see [`lockkeeper::Keeper::latch`](crate::Keeper::latch).

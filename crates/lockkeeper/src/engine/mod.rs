@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use crate::base::clock::{Clock, Moment};
 use crate::base::name::Name;
-use crate::error::{Effect, Error, Refusal};
+use crate::error::{Effect, Error, Refusal, TlsFault};
 
 pub(crate) use copies::Copies;
 pub(crate) use signal::{Channel, SignalChange, SignalTable, Subscription};
@@ -98,6 +98,12 @@ pub(crate) enum Cause {
     /// The server saw the step after its use-by. The engine has learned the server's time from the refusal, so a repeat
     /// is in order at once.
     Late,
+    /// The other side is not trusted, or does not trust us.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(dead_code, reason = "nothing is encrypted in this build")
+    )]
+    Tls(TlsFault, String),
     /// The server's own error.
     Refused(Refusal, String),
     /// The key holds something else (a word for what it is).
@@ -126,7 +132,7 @@ impl StepError {
         match &self.cause {
             Cause::Unreachable(_) | Cause::Late => true,
             Cause::Refused(refusal, _) => refusal.is_transient(),
-            Cause::WrongKind(_) | Cause::NotHeld => false,
+            Cause::WrongKind(_) | Cause::NotHeld | Cause::Tls(..) => false,
         }
     }
 
@@ -145,6 +151,7 @@ impl StepError {
                 detail: "too slow: every request arrived after the time until which it was to be used".to_owned(),
                 effect,
             },
+            Cause::Tls(fault, detail) => Error::Tls { fault, detail },
             Cause::Refused(refusal, detail) => Error::Refused {
                 refusal,
                 detail,

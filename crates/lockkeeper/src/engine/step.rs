@@ -93,10 +93,10 @@ impl Kind {
             | Self::Spin
             | Self::Fenced
             | Self::Periodic(_)
-            | Self::Election
             | Self::Write
             | Self::Permits
-            | Self::Counter => true,
+            | Self::Counter
+            | Self::Election => true,
             Self::Fair | Self::Read | Self::Latch => false,
         }
     }
@@ -109,8 +109,8 @@ impl Kind {
             | Self::Spin
             | Self::Fenced
             | Self::Periodic(_)
-            | Self::Election
             | Self::Read
+            | Self::Election
             | Self::Latch
             | Self::Permits
             | Self::Counter => false,
@@ -152,9 +152,9 @@ impl Target {
             | Kind::Fair
             | Kind::Periodic(Layout::Redisson) => name.prefixed("redisson_lock__channel"),
             Kind::Mutex(Layout::Plain) | Kind::Periodic(Layout::Plain) => name.prefixed("lockkeeper_channel"),
-            Kind::Election => name.prefixed("lockkeeper_election"),
             Kind::Read | Kind::Write => name.prefixed("redisson_rwlock"),
             Kind::Permits | Kind::Counter => name.prefixed("redisson_sc"),
+            Kind::Election => name.prefixed("lockkeeper_election"),
             // Redisson adds braces whatever the name has.
             Kind::Latch => format!("redisson_countdownlatch__channel__{{{}}}", name.as_str()),
         };
@@ -504,8 +504,8 @@ impl Inspection {
             holders: vec![Holder {
                 owner: owner.to_owned(),
                 holds: 1,
-                time_left,
                 writes: false,
+                time_left,
             }],
             candidate: Some(candidate.to_owned()),
             token: Some(term),

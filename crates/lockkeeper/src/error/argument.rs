@@ -96,8 +96,23 @@ pub enum UrlError {
     #[error("{0}")]
     Unreadable(String),
     /// The scheme needs something that this build or version does not have.
-    #[error("the scheme \"{0}\" is not supported; use redis://, unix:// or redis+unix://")]
+    #[error("the scheme \"{0}\" is not supported; use redis://, rediss://, unix:// or redis+unix://")]
     Scheme(String),
+    /// A `rediss://` URL in a program that was built without TLS.
+    #[error("rediss:// needs TLS, and this program was built without it: switch Lockkeeper's cargo feature \"tls\" on")]
+    WithoutTls,
+    /// A TLS setting for a connection that is in plain text, or half of a pair.
+    #[error("{0}")]
+    Tls(&'static str),
+    /// A certificate or a key cannot be used.
+    #[error("{0}")]
+    Certificate(String),
+    /// A server on another machine, and no credentials.
+    #[error(
+        "{0} is on another machine, and there are no credentials: whoever reaches it could take and free every lock; \
+         give a user and a password, or say allow-anonymous=true in the URL (RedisConfig::allow_anonymous) if the network is closed"
+    )]
+    Anonymous(String),
     /// A limit is zero, or contradicts another.
     #[error("{0}")]
     Limit(&'static str),

@@ -3,12 +3,14 @@
 mod argument;
 mod loss;
 mod refusal;
+mod tls;
 
 use std::time::Duration;
 
 pub use argument::{CandidateError, LeaseError, NameError, PermitsError, UrlError};
 pub use loss::LossReason;
 pub use refusal::Refusal;
+pub use tls::TlsFault;
 
 /// Why a call did not do what it was asked to.
 ///
@@ -54,6 +56,15 @@ pub enum Error {
         detail: String,
         /// Whether the request may have run. What may have been granted is given back in the background.
         effect: Effect,
+    },
+
+    /// The server is not trusted, or does not trust this side. Nothing was sent.
+    #[error("no TLS connection ({fault}): {detail}")]
+    Tls {
+        /// What is the matter.
+        fault: TlsFault,
+        /// The details, and what can be done about it.
+        detail: String,
     },
 
     /// The server answered with an error.

@@ -5,6 +5,9 @@
 #[doc = include_str!("choosing.md")]
 pub mod choosing {}
 
+#[doc = include_str!("reading.md")]
+pub mod reading {}
+
 #[doc = include_str!("fencing.md")]
 pub mod fencing {}
 

@@ -143,7 +143,7 @@ impl KeeperBuilder {
     /// # Cancelling
     /// Nothing is left behind.
     pub async fn connect(self, url: &str) -> Result<Keeper, Error> {
-        if url.starts_with("redis+cluster://") {
+        if url.starts_with("redis+cluster://") || url.starts_with("rediss+cluster://") {
             return self.connect_cluster(RedisConfig::from_cluster_url(url)?).await;
         }
         self.connect_with(RedisConfig::from_url(url)?).await

@@ -35,10 +35,10 @@ pub struct Inspection {
     /// Who waits in a line on the server, head first: of a fair mutex; and which writers wait for a read-write lock, one for each
     /// process, in no order. Of other kinds the server knows no waiters.
     pub waiting: Vec<InLine>,
-    /// What the leader of an election tells of itself.
-    pub candidate: Option<String>,
     /// Numbers that belong to its kind: `available` and `acquired` permits of a semaphore, the `count` of a latch.
     pub counts: BTreeMap<&'static str, i64>,
+    /// What the leader of an election tells of itself.
+    pub candidate: Option<String>,
     /// The last fencing token on record; of an election with a leader the present term.
     pub token: Option<Token>,
 }
@@ -93,8 +93,8 @@ impl Inspection {
             holders: found.holders.into_iter().map(holder).collect(),
             resting: found.resting.map(Duration::from_millis),
             waiting: found.waiting.into_iter().map(waiter).collect(),
-            candidate: found.candidate,
             counts: found.counts,
+            candidate: found.candidate,
             token: found.token.map(Token::new),
         }
     }

@@ -59,13 +59,14 @@ impl Keeper {
         Self::builder().embedded()
     }
 
-    /// Connects to one server by its URL: `redis://user:password@host:port/database`, or `unix:///path?db=1`.
+    /// Connects to one server by its URL: `redis://user:password@host:port/database`, `rediss://` for TLS, or `unix:///path?db=1`;
+    /// [`RedisConfig::from_url`](crate::redis::RedisConfig::from_url) has all of it.
     ///
     /// The server must be Redis 6.2, Valkey 7.2, or later. See [`KeeperBuilder`] for limits and other settings.
     ///
     /// # Errors
-    /// [`Error::Url`] for a URL that cannot be used, [`Error::Unreachable`] if no server answers, [`Error::Refused`] for
-    /// wrong credentials or a server that is too old.
+    /// [`Error::Url`] for a URL that cannot be used, [`Error::Unreachable`] if no server answers, [`Error::Tls`] if one of the
+    /// sides does not trust the other, [`Error::Refused`] for wrong credentials or a server that is too old.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), lockkeeper::Error> {
@@ -222,20 +223,6 @@ impl Keeper {
         CountingSemaphore::new(&self.core, name.as_ref())
     }
 
-    /// The count-down latch of this name, for any number of waiters.
-    ///
-    /// ```
-    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// let keeper = lockkeeper::Keeper::embedded();
-    /// let latch = keeper.latch("started");
-    /// assert!(latch.try_set_count(3).await?);
-    /// assert_eq!(latch.count_down().await?, 2);
-    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
-    /// ```
-    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
-        CountDownLatch::new(&self.core, name.as_ref())
-    }
-
     /// The run of this name that is made at most once in a period, however many processes try: a scheduled job of a fleet.
     ///
     /// ```
@@ -250,6 +237,20 @@ impl Keeper {
     /// ```
     pub fn periodic(&self, name: impl AsRef<str>) -> Periodic {
         Periodic::new(&self.core, name.as_ref())
+    }
+
+    /// The count-down latch of this name, for any number of waiters.
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// let keeper = lockkeeper::Keeper::embedded();
+    /// let latch = keeper.latch("started");
+    /// assert!(latch.try_set_count(3).await?);
+    /// assert_eq!(latch.count_down().await?, 2);
+    /// # Ok::<(), lockkeeper::Error>(()) }).unwrap();
+    /// ```
+    pub fn latch(&self, name: impl AsRef<str>) -> CountDownLatch {
+        CountDownLatch::new(&self.core, name.as_ref())
     }
 
     /// The election of this name, in which at most one process leads.

@@ -8,4 +8,5 @@ mod faults;
 mod lives;
 mod observing;
 mod scripts;
+mod security;
 mod virtual_time;

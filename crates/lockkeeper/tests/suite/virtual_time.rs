@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockkeeper::{Error, HoldState, Keeper, Lease, LossReason, Polling, Unlocked};
+use lockkeeper::{Error, HoldState, Keeper, LatchEnd, Lease, LossReason, Polling, Unlocked};
 use tokio::time::{Instant, advance};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -245,4 +245,74 @@ async fn a_leader_leads_through_hours_and_its_successor_comes_with_the_end_of_it
     let gone = last.elapsed();
     assert!(gone >= 30 * SECOND && gone < 31 * SECOND, "{gone:?}");
     assert!(other.election("fixed").try_campaign().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_for_a_latch_costs_nothing_while_nothing_happens() {
+    let keeper = Keeper::embedded();
+    let other = keeper.embedded_peer().unwrap();
+    other.latch("quiet").try_set_count(1).await.unwrap();
+    let waits: Vec<_> = (0..10)
+        .map(|_| {
+            let latch = keeper.latch("quiet");
+            tokio::spawn(async move { latch.wait().await })
+        })
+        .collect();
+    tokio::time::sleep(SECOND).await;
+    let looked = keeper.round_trips();
+    tokio::time::sleep(25 * SECOND).await;
+    assert_eq!(keeper.round_trips(), looked, "no look, no poll");
+    tokio::time::sleep(10 * SECOND).await;
+    assert_eq!(keeper.round_trips(), looked + 10, "one re-check each");
+    other.latch("quiet").count_down().await.unwrap();
+    for wait in waits {
+        assert_eq!(wait.await.unwrap(), Ok(LatchEnd::Open));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn renewed_permits_live_through_hours_and_fixed_ones_come_back_on_time() {
+    let keeper = Keeper::embedded();
+    let other = keeper.embedded_peer().unwrap();
+    let semaphore = keeper.semaphore("permits");
+    semaphore.try_set_permits(3).await.unwrap();
+    let renewed = semaphore.acquire_many(2).await.unwrap();
+    advance(5 * 3600 * SECOND).await;
+    assert_eq!(renewed.state(), HoldState::Held);
+    assert_eq!(semaphore.acquired_permits().await, Ok(2));
+    let fixed = semaphore
+        .clone()
+        .lease(Lease::fixed(10 * SECOND))
+        .acquire()
+        .await
+        .unwrap();
+    let started = Instant::now();
+    // Nobody says anything when a permit ends: the waiter was told when that is.
+    let got = other.semaphore("permits").acquire().await.unwrap();
+    let waited = started.elapsed();
+    assert!(
+        waited >= 10 * SECOND && waited <= 10 * SECOND + Duration::from_millis(3),
+        "{waited:?}"
+    );
+    assert_eq!(fixed.state(), HoldState::Lost(LossReason::DeadlinePassed));
+    assert_eq!(semaphore.acquired_permits().await, Ok(3));
+    drop((renewed, fixed, got));
+    assert_eq!(semaphore.available_permits().await, Ok(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_for_permits_looks_no_sooner_than_it_must() {
+    let keeper = Keeper::embedded();
+    let other = keeper.embedded_peer().unwrap();
+    keeper.counting_semaphore("plain").try_set_permits(0).await.unwrap();
+    let waiting = tokio::spawn(async move {
+        let got = other.counting_semaphore("plain").acquire(1).await;
+        (got, other.round_trips())
+    });
+    tokio::time::sleep(25 * SECOND).await;
+    keeper.counting_semaphore("plain").release(1).await.unwrap();
+    let (got, asked) = waiting.await.unwrap();
+    assert_eq!(got, Ok(()));
+    // Steps of the engine that both share: set, first attempt, the one after subscribing, release, the last attempt.
+    assert!(asked <= 5, "{asked}");
 }

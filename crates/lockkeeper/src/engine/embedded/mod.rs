@@ -166,10 +166,10 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                     mutex::acquire(keyspace, now, &acquire)?
                 }
                 Kind::Fair => fair::acquire(keyspace, now, &acquire, post)?,
-                Kind::Election => election::acquire(keyspace, now, &acquire, post)?,
                 Kind::Read | Kind::Write => rwlock::acquire(keyspace, now, &acquire)?,
                 Kind::Permits => permits::acquire(keyspace, now, &acquire, post)?,
                 Kind::Counter => semaphore::acquire(keyspace, now, &acquire)?,
+                Kind::Election => election::acquire(keyspace, now, &acquire, post)?,
                 Kind::Latch => return Err(not_held(&acquire.target)),
             })
         }
@@ -187,9 +187,9 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                     Kind::Mutex(_) | Kind::Spin | Kind::Fenced | Kind::Fair | Kind::Periodic(_) => {
                         mutex::renew(keyspace, now, entry)
                     }
-                    Kind::Election => election::renew(keyspace, now, entry),
                     Kind::Read | Kind::Write => rwlock::renew(keyspace, now, entry),
                     Kind::Permits => permits::renew(keyspace, now, entry),
+                    Kind::Election => election::renew(keyspace, now, entry),
                     Kind::Latch | Kind::Counter => return Err(not_held(&entry.target)),
                 })
             };
@@ -200,10 +200,10 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 mutex::release(keyspace, now, &target, &owner, post)?
             }
             Kind::Fair => fair::release(keyspace, now, &target, &owner, post)?,
-            Kind::Election => election::release(keyspace, now, &target, &owner, post)?,
             Kind::Read | Kind::Write => rwlock::release(keyspace, now, &target, &owner, post)?,
             Kind::Permits => permits::release(keyspace, now, &target, &owner, post)?,
             Kind::Counter => semaphore::give_back(keyspace, now, &target, &owner, post)?,
+            Kind::Election => election::release(keyspace, now, &target, &owner, post)?,
             Kind::Latch => return Err(not_held(&target)),
         }),
         Step::Rest { target, owner, rest } => Reply::Released(rest::rest(keyspace, now, &target, &owner, rest, post)?),
@@ -212,8 +212,8 @@ fn take(step: Step, keyspace: &mut Keyspace, now: Now, post: &mut Post<'_>) -> R
                 mutex::force_release(keyspace, now, &target, post)?
             }
             Kind::Fair => fair::force_release(keyspace, now, &target, post)?,
-            Kind::Election => election::force_release(keyspace, now, &target, post)?,
             Kind::Read | Kind::Write => rwlock::force_release(keyspace, now, &target, post)?,
+            Kind::Election => election::force_release(keyspace, now, &target, post)?,
             Kind::Latch | Kind::Permits | Kind::Counter => return Err(not_held(&target)),
         }),
         Step::Operate(operation) => {

@@ -4,6 +4,9 @@ use std::time::Duration;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
+use super::parameters::Parameters;
+#[cfg(feature = "tls")]
+use super::tls::Tls;
 use crate::error::UrlError;
 
 /// A copy of a request may run on the server for at most this long after it was sent.
@@ -27,6 +30,11 @@ pub struct RedisConfig {
     pub(super) response_limit: Duration,
     pub(super) connect_limit: Duration,
     pub(super) heartbeat: Duration,
+    pub(super) allow_anonymous: bool,
+    pub(super) preloaded_scripts: bool,
+    /// There if the connections are encrypted, and only then.
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<Tls>,
     /// Messages stay within their shard.
     pub(super) sharded: bool,
     /// Each request says that it was sent here for a slot that is on its way.
@@ -35,32 +43,53 @@ pub struct RedisConfig {
 
 impl RedisConfig {
     /// Reads `redis://user:password@host:port/database`, or `unix:///path?db=1&user=..&pass=..` (`redis+unix` is the
-    /// same). Everything but the host is optional; user and password are percent-decoded.
+    /// same). Everything but the host is optional; user and password are percent-decoded. `rediss` is `redis` over TLS, by the
+    /// cargo feature `tls`.
+    ///
+    /// Behind a `?` there can be, joined by `&`:
+    ///
+    /// | parameter | meaning |
+    /// |---|---|
+    /// | `tls-ca=FILE` | whom to trust, instead of the system's authorities |
+    /// | `tls-cert=FILE`, `tls-key=FILE` | the certificate that is shown to the server, and its key |
+    /// | `tls-server-name=NAME` | the name in the server's certificate, if it is not the host |
+    /// | `allow-anonymous=true` | a server on another machine may be used [without credentials](Self::allow_anonymous) |
+    /// | `scripts=preloaded` | scripts are [loaded by an administrator](Self::preloaded_scripts) |
     ///
     /// # Errors
-    /// [`UrlError::Scheme`] for a scheme that is not supported (`rediss` among them), [`UrlError::Unreadable`] for a
-    /// text that is no such URL. The error's text holds no part of the user or the password.
+    /// [`UrlError::Scheme`] for a scheme that is not supported, [`UrlError::WithoutTls`] for `rediss` without the feature,
+    /// [`UrlError::Tls`] for TLS parameters on other schemes, [`UrlError::Unreadable`] for a text that is no such URL or has a
+    /// parameter that is not known. The error's text holds no part of the user or the password.
     pub fn from_url(url: &str) -> Result<Self, UrlError> {
         let scheme = match url.split_once("://") {
             Some((scheme, _)) if is_scheme(scheme) => scheme.to_ascii_lowercase(),
             _ => return Err(unreadable("it is no URL; the form is redis://host:port")),
         };
-        if !["redis", "unix", "redis+unix", "valkey", "valkey+unix"].contains(&scheme.as_str()) {
-            return Err(UrlError::Scheme(scheme));
+        match scheme.as_str() {
+            "redis" | "unix" | "redis+unix" | "valkey" | "valkey+unix" => {}
+            "rediss" | "valkeys" if cfg!(feature = "tls") => {}
+            "rediss" | "valkeys" => return Err(UrlError::WithoutTls),
+            _ => return Err(UrlError::Scheme(scheme)),
         }
+        let (url, said) = Parameters::split(url)?;
         let info = url.into_connection_info().map_err(|error| {
             // The first part is a fixed text of the driver's; what follows may quote the URL.
             let text = error.to_string();
             unreadable(text.split(" - ").next().unwrap_or_default())
         })?;
-        Self::from_client_info(info)
+        Self::from_client_info(info)?.with(said)
     }
 
     /// Takes address, user, password and database from a client of the `redis` crate; its other settings are replaced
     /// by Lockkeeper's own.
     pub(crate) fn from_client_info(info: ConnectionInfo) -> Result<Self, UrlError> {
-        if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
-            return Err(UrlError::Scheme("rediss".to_owned()));
+        if let ConnectionAddr::TcpTls { insecure: true, .. } = info.addr() {
+            return Err(UrlError::Tls(
+                "certificates are always verified: the client must not be an insecure one",
+            ));
+        }
+        if !cfg!(feature = "tls") && matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+            return Err(UrlError::WithoutTls);
         }
         if info.redis_settings().db() < 0 {
             return Err(unreadable("Invalid database number"));
@@ -71,11 +100,15 @@ impl RedisConfig {
             .set_protocol(ProtocolVersion::RESP3)
             .set_lib_name("lockkeeper", env!("CARGO_PKG_VERSION"));
         Ok(Self {
+            #[cfg(feature = "tls")]
+            tls: matches!(info.addr(), ConnectionAddr::TcpTls { .. }).then(Tls::default),
             info: info.set_redis_settings(redis).set_tcp_settings(tcp_settings()),
             client_name: "lockkeeper".to_owned(),
             response_limit: LONGEST_RESPONSE_LIMIT,
             connect_limit: Duration::from_secs(2),
             heartbeat: Duration::from_secs(1),
+            allow_anonymous: false,
+            preloaded_scripts: false,
             sharded: false,
             asking: false,
         })
@@ -167,7 +200,7 @@ impl RedisConfig {
     }
 
     /// Reads `redis+cluster://user:password@host:port,host:port`, of which any may be down: one that answers tells of all
-    /// the others.
+    /// the others. `rediss+cluster` is the same over TLS.
     ///
     /// # Errors
     /// Those of [`from_url`](Self::from_url), and [`UrlError::Limit`] for a database other than 0.
@@ -182,7 +215,8 @@ impl RedisConfig {
     /// One for each host of a URL that names several, with everything else in common.
     fn from_url_with_hosts(url: &str) -> Result<Vec<Self>, UrlError> {
         let no_hosts = || unreadable("it names no hosts; the form is scheme://host:port,host:port");
-        let (_, rest) = url.split_once("://").ok_or_else(no_hosts)?;
+        let (scheme, rest) = url.split_once("://").ok_or_else(no_hosts)?;
+        let scheme = scheme.split('+').next().unwrap_or_default();
         let (authority, path) = match rest.find(['/', '?']) {
             Some(end) => rest.split_at(end),
             None => (rest, ""),
@@ -196,7 +230,7 @@ impl RedisConfig {
         }
         hosts
             .split(',')
-            .map(|host| Self::from_url(&format!("redis://{credentials}{host}{path}")))
+            .map(|host| Self::from_url(&format!("{scheme}://{credentials}{host}{path}")))
             .collect()
     }
 
@@ -329,7 +363,7 @@ mod tests {
 
     #[test]
     fn other_schemes_are_told_by_name() {
-        for scheme in ["rediss", "valkeys", "http", "redis+cluster"] {
+        for scheme in ["http", "redis+cluster"] {
             assert_eq!(
                 RedisConfig::from_url(&format!("{scheme}://user:secret@host")).unwrap_err(),
                 UrlError::Scheme(scheme.to_owned())

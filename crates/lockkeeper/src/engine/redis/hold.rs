@@ -188,9 +188,9 @@ pub(super) fn acquire_call(step: &Acquire, window: Window) -> (&'static Script, 
             mutex::acquire_call(step, window)
         }
         Kind::Fair => fair::acquire_call(step, window),
-        Kind::Election => election::acquire_call(step, window),
         Kind::Read | Kind::Write => rwlock::acquire_call(step, window),
         Kind::Permits | Kind::Counter => semaphore::acquire_call(step, window),
+        Kind::Election => election::acquire_call(step, window),
     }
 }
 
@@ -200,9 +200,9 @@ pub(super) fn release_call(target: &Target, owner: &Owner) -> (&'static Script, 
             mutex::release_call(target, owner)
         }
         Kind::Fair => fair::release_call(target, owner),
-        Kind::Election => election::release_call(target, owner),
         Kind::Read | Kind::Write => rwlock::release_call(target, owner),
         Kind::Permits | Kind::Counter => semaphore::release_call(target, owner),
+        Kind::Election => election::release_call(target, owner),
     }
 }
 
@@ -216,7 +216,7 @@ pub(super) fn force_release_call(target: &Target) -> (&'static Script, Cmd) {
         | Kind::Permits
         | Kind::Counter => mutex::force_release_call(target),
         Kind::Fair => fair::force_release_call(target),
-        Kind::Election => election::force_release_call(target),
         Kind::Read | Kind::Write => rwlock::force_release_call(target),
+        Kind::Election => election::force_release_call(target),
     }
 }

@@ -137,8 +137,8 @@ fn read(rest: &[Value]) -> Option<Inspection> {
         resting: left.filter(|_| holders.len() < all),
         holders,
         waiting,
-        candidate: None,
         counts,
+        candidate: None,
         token: last_token(record).max(last_token(peer)),
     })
 }

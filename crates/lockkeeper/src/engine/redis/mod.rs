@@ -4,6 +4,7 @@
 //! [`lanes`] says which link a call takes. [`hold`], [`renewal`] and [`inspect`] turn steps into calls of the scripts
 //! in `scripts/`. [`signals`] listens.
 
+mod access;
 mod backoff;
 pub(crate) mod cluster;
 mod config;
@@ -19,6 +20,7 @@ mod node;
 mod offset;
 mod operation;
 pub(crate) mod optimistic;
+mod parameters;
 mod refusal;
 mod renewal;
 mod reply;
@@ -27,6 +29,8 @@ mod script;
 mod semaphore;
 mod session;
 mod signals;
+#[cfg(feature = "tls")]
+mod tls;
 mod version;
 
 #[cfg(test)]
@@ -60,7 +64,7 @@ impl RedisEngine {
     /// outlive the caller's runtime, and whatever is done with them, live on the runtime `keeper`.
     ///
     /// # Errors
-    /// [`Error::Unreachable`], [`Error::Refused`] or [`Error::Url`].
+    /// [`Error::Unreachable`], [`Error::Tls`], [`Error::Refused`] or [`Error::Url`].
     pub(crate) async fn connect(
         config: RedisConfig,
         clock: Arc<dyn Clock>,
@@ -121,6 +125,7 @@ async fn perform(link: &Arc<Link>, step: Step, limit: Duration) -> Result<Answer
 fn connecting_error(error: StepError) -> Error {
     let effect = error.effect;
     match error.cause {
+        Cause::Tls(fault, detail) => Error::Tls { fault, detail },
         Cause::Refused(refusal, detail) => Error::Refused {
             refusal,
             detail,

@@ -2,37 +2,27 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use redis::{AsyncConnectionConfig, Client};
-
 use super::config::RedisConfig;
 use crate::base::clock::{Clock, Moment};
-use crate::error::{Error, UrlError};
+use crate::error::Error;
 
 /// One server, as all connections to it share it.
 pub(super) struct Node {
     pub(super) config: RedisConfig,
-    pub(super) client: Client,
     pub(super) clock: Arc<dyn Clock>,
     round_trips: AtomicU64,
 }
 
 impl Node {
     pub(super) fn new(config: RedisConfig, clock: Arc<dyn Clock>) -> Result<Self, Error> {
-        let client = Client::open(config.connection_info().clone())
-            .map_err(|error| UrlError::Unreadable(config.scrub(&error.to_string())))?;
+        config.check_credentials()?;
+        // What cannot be used is told at once, and not by each connection.
+        config.client()?;
         Ok(Self {
             config,
-            client,
             clock,
             round_trips: AtomicU64::new(0),
         })
-    }
-
-    /// Limits are ours, not the driver's: every call is bounded by its caller's time.
-    pub(super) fn connection_config() -> AsyncConnectionConfig {
-        AsyncConnectionConfig::new()
-            .set_connection_timeout(None)
-            .set_response_timeout(None)
     }
 
     pub(super) fn now(&self) -> Moment {

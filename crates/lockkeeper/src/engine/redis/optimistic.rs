@@ -230,6 +230,10 @@ impl fmt::Debug for Pool {
 fn failed(error: &StepError) -> Error {
     let effect = error.effect;
     match &error.cause {
+        Cause::Tls(fault, detail) => Error::Tls {
+            fault: *fault,
+            detail: detail.clone(),
+        },
         Cause::Refused(refusal, detail) => Error::Refused {
             refusal: *refusal,
             detail: detail.clone(),

@@ -4,6 +4,8 @@ use redis::{ErrorKind, RedisError, ServerError, ServerErrorKind};
 
 use super::config::RedisConfig;
 use crate::engine::{Cause, StepError};
+#[cfg(feature = "tls")]
+use crate::error::TlsFault;
 use crate::error::{Effect, Refusal};
 
 /// The code with which our scripts tell that no token is left.
@@ -108,6 +110,10 @@ pub(super) fn broken(config: &RedisConfig, error: &RedisError) -> StepError {
 
 /// A connection could not be made. Nothing was asked yet.
 pub(super) fn not_connected(config: &RedisConfig, error: &RedisError) -> StepError {
+    #[cfg(feature = "tls")]
+    if let Some(fault) = super::tls::fault(error) {
+        return StepError::none(tls_fault(config, fault, &error.to_string()));
+    }
     let cause = match error.kind() {
         // Before Redis 6 the server's own text quotes the whole handshake, password included: not shown.
         ErrorKind::RESP3NotSupported => too_old("a server that does not know HELLO is older than Redis 6"),
@@ -123,9 +129,35 @@ pub(super) fn not_connected(config: &RedisConfig, error: &RedisError) -> StepErr
             Cause::Refused(refusal, config.scrub(&format!("{code} {detail}")))
         }
         ErrorKind::AuthenticationFailed => Cause::Refused(Refusal::Permission, config.scrub(&error.to_string())),
-        _ => Cause::Unreachable(format!("{}: {}", config.server(), config.scrub(&error.to_string()))),
+        kind => {
+            let cut = kind == ErrorKind::Parse || error.is_connection_dropped();
+            let hint = if cut && !config.is_encrypted() {
+                " (if this port speaks TLS, the URL begins with rediss://)"
+            } else {
+                ""
+            };
+            let told = config.scrub(&error.to_string());
+            Cause::Unreachable(format!("{}: {told}{hint}", config.server()))
+        }
     };
     StepError::none(cause)
+}
+
+/// A port that was to speak TLS answered in plain text.
+#[cfg(feature = "tls")]
+pub(super) fn not_tls(config: &RedisConfig) -> StepError {
+    StepError::none(tls_fault(config, TlsFault::NotTls, "the port answers in plain text"))
+}
+
+#[cfg(feature = "tls")]
+fn tls_fault(config: &RedisConfig, fault: TlsFault, told: &str) -> Cause {
+    let told = format!(
+        "{}: {}; {}",
+        config.server(),
+        config.scrub(told),
+        super::tls::remedy(fault)
+    );
+    Cause::Tls(fault, told)
 }
 
 pub(super) fn too_old(told: &str) -> Cause {

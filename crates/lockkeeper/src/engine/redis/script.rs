@@ -129,9 +129,6 @@ scripts! {
     FAIR_ACQUIRE = "fair/acquire" after "shared/line" then "shared/grant";
     FAIR_RELEASE = "fair/release" after "shared/opening" "shared/line";
     FAIR_FORCE_RELEASE = "fair/force_release" after "shared/opening" "shared/line";
-    ELECTION_ACQUIRE = "election/acquire" then "shared/grant";
-    ELECTION_RELEASE = "election/release" after "shared/opening";
-    ELECTION_FORCE_RELEASE = "election/force_release" after "shared/opening";
     RWLOCK_ACQUIRE_READ = "rwlock/acquire_read" after "shared/opening" "shared/rwlock";
     RWLOCK_ACQUIRE_WRITE = "rwlock/acquire_write" after "shared/rwlock" then "shared/grant";
     RWLOCK_UPGRADE = "rwlock/upgrade" after "shared/rwlock" then "shared/grant";
@@ -140,6 +137,9 @@ scripts! {
     RWLOCK_RELEASE_READ = "rwlock/release_read" after "shared/opening" "shared/rwlock";
     RWLOCK_RELEASE_WRITE = "rwlock/release_write" after "shared/opening" "shared/rwlock";
     RWLOCK_FORCE_RELEASE = "rwlock/force_release" after "shared/opening" "shared/rwlock";
+    ELECTION_ACQUIRE = "election/acquire" then "shared/grant";
+    ELECTION_RELEASE = "election/release" after "shared/opening";
+    ELECTION_FORCE_RELEASE = "election/force_release" after "shared/opening";
     LATCH_SET_COUNT = "latch/set_count" after "shared/opening" "shared/latch";
     LATCH_COUNT_DOWN = "latch/count_down" after "shared/opening" "shared/latch";
     LATCH_REMOVE = "latch/remove" after "shared/opening" "shared/latch";

@@ -69,7 +69,7 @@ fn holds(entries: usize, kind: Kind, refresh: usize) -> Vec<Renew> {
 }
 
 /// The kinds that are held.
-const HELD: [Kind; 10] = [
+const HELD: &[Kind] = &[
     Kind::Mutex(Layout::Redisson),
     Kind::Mutex(Layout::Plain),
     Kind::Spin,
@@ -99,7 +99,7 @@ type Call = (&'static Script, Cmd, Option<(usize, usize)>);
 fn calls() -> Vec<Call> {
     let owner = Owner::from_text("uuid:1");
     let mut calls = vec![(&*INSPECT, inspect_call(Name::new("a").unwrap()), None)];
-    for kind in HELD {
+    for &kind in HELD {
         let target = target(kind);
         let acquire = Acquire {
             target: Arc::clone(&target),

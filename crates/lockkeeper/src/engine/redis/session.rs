@@ -9,6 +9,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::node::Node;
 use super::offset::ServerOffset;
+#[cfg(feature = "tls")]
+use super::refusal::not_tls;
 use super::refusal::{broken, not_connected, server_refused, too_old};
 use super::reply::{not_understood, time_reply};
 use super::script::Script;
@@ -51,10 +53,16 @@ impl Session {
     ) -> Result<Self, StepError> {
         let limit = node.config.connect_limit;
         let too_slow = || StepError::none(Cause::Unreachable(format!("no connection within {limit:?}")));
-        match timeout(limit, Self::open_unbounded(node, on_push)).await {
-            Ok(outcome) => outcome,
-            Err(_) => Err(too_slow()),
+        let opening = timeout(limit, Self::open_unbounded(node, on_push));
+        #[cfg(feature = "tls")]
+        if node.config.tls.is_some() {
+            let plain = super::tls::answers_in_plain_text(node.config.connection_info(), limit / 2);
+            return tokio::select! {
+                outcome = opening => outcome.unwrap_or_else(|_| Err(too_slow())),
+                () = plain => Err(not_tls(&node.config)),
+            };
         }
+        opening.await.unwrap_or_else(|_| Err(too_slow()))
     }
 
     async fn open_unbounded(
@@ -63,15 +71,18 @@ impl Session {
     ) -> Result<Self, StepError> {
         let closed = Arc::new(AtomicBool::new(false));
         let closing = SetOnDrop(Arc::clone(&closed));
-        let config = Node::connection_config().set_push_sender(move |push: PushInfo| {
+        let client = node
+            .config
+            .client()
+            .map_err(|error| StepError::none(Cause::Unreachable(error.to_string())))?;
+        let config = node.config.connection_config().set_push_sender(move |push: PushInfo| {
             if push.kind == PushKind::Disconnection {
                 closing.0.store(true, Ordering::Release);
             }
             on_push(push);
             Ok::<(), ()>(())
         });
-        let mut connection = node
-            .client
+        let mut connection = client
             .get_multiplexed_async_connection_with_config(&config)
             .await
             .map_err(|error| not_connected(&node.config, &error))?;

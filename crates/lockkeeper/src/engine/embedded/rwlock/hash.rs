@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::base::owner::Owner;
 use crate::engine::embedded::keyspace::{Keyspace, Now, Value};
 use crate::engine::embedded::mutex;
-use crate::engine::{Cause, ELECTION, StepError, Target};
+use crate::engine::{Cause, StepError, Target};
 
 /// How many holds of one peer are looked at.
 const MOST_HOLDS: u64 = 1_000;
@@ -70,7 +70,6 @@ pub(super) fn look(keyspace: &mut Keyspace, now: Now, target: &Target) -> Result
     let writes = match fields.get("mode").map(String::as_str) {
         Some("write") => true,
         Some("read") => false,
-        Some(ELECTION) => return wrong(ELECTION),
         _ => return wrong("hash"),
     };
     let holders = fields.iter().filter(|(owner, _)| *owner != "mode");

@@ -1,4 +1,5 @@
 mod rwlock;
+mod semaphores;
 mod steps;
 mod virtual_time;
 

@@ -49,8 +49,7 @@ reply[8] = line
 local writers = pcall('ZRANGEBYSCORE', KEYS[6], '(' .. string.format('%.0f', math.floor(now / 1000)), '+inf', 'WITHSCORES')
 reply[9] = writers.err and {} or writers
 local ends = {}
-local mode = kind == 'hash' and reply[7] ~= '' and call('HGET', KEYS[1], 'mode')
-if mode and mode ~= 'election' then
+if kind == 'hash' and reply[7] ~= '' and call('HEXISTS', KEYS[1], 'mode') == 1 then
   for i = 1, #reply[7], 2 do
     local owner, holds = reply[7][i], reply[7][i + 1]
     local longest = 0

@@ -216,18 +216,25 @@ impl Moves {
         self.owners[self.random.usize(0..self.owners.len())].clone()
     }
 
+    /// An owner text serves one object: where a mutex would find its own among the fields of an election, there is no election.
+    fn owner_for(&mut self, kind: Kind) -> Owner {
+        let owner = self.owner();
+        match kind {
+            Kind::Election => Owner::from_text(&format!("{}:leads", owner.as_str())),
+            Kind::Write => owner.writing(),
+            Kind::Permits => self.permits[self.random.usize(0..self.permits.len())].clone(),
+            _ => owner,
+        }
+    }
+
     /// A target and, two times in three, the owner who probably holds it.
     fn target_and_owner(&mut self) -> (Arc<Target>, Owner) {
         let (index, target) = self.target();
         let likely = self.granted.get(&index).filter(|_| self.random.u32(0..3) > 0).cloned();
         let owner = likely.unwrap_or_else(|| match target.kind {
-            Kind::Write => self.owner().writing(),
-            // Where a mutex would find its own owner among the fields of an election, there is none.
-            Kind::Election => Owner::from_text(&format!("{}:leads", self.owner().as_str())),
-            Kind::Permits => self.permits[self.random.usize(0..self.permits.len())].clone(),
             // No two kinds of holders have one text in one hash.
             Kind::Mutex(_) if self.is_rwlock(index) => Owner::from_text(&format!("{}0", self.owner().as_str())),
-            _ => self.owner(),
+            kind => self.owner_for(kind),
         });
         (target, owner)
     }
@@ -315,12 +322,9 @@ impl Moves {
 
     /// A rest that is over already, or that goes on for its longest time.
     fn rest(&mut self) -> Step {
-        let (target, owner) = loop {
-            let (target, owner) = self.target_and_owner();
-            if matches!(target.kind, Kind::Periodic(_)) {
-                break (target, owner);
-            }
-        };
+        let (target, owner) = self.target_and_owner();
+        let kind = Kind::Periodic(target.kind.layout());
+        let target = Arc::new(Target::new(kind, target.name.clone()));
         let until = match self.random.u32(0..3) {
             0 => self.random.u64(0..1_000_000),
             // Far ahead of every server's time, so that a seed replays whatever the time is.

@@ -117,6 +117,7 @@ impl Tally {
             "not held",
             "read",
             "written",
+            "resting",
         ] {
             assert!(self.seen(reply) * 5_000 >= steps, "too few of {reply}: {self}");
         }

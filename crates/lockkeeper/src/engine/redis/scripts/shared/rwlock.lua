@@ -12,7 +12,7 @@ local function mode_of(key)
   if mode == 'read' or mode == 'write' then
     return mode
   end
-  return nil, mode == 'election' and mode or kind
+  return nil, kind
 end
 
 -- How long the longest of one owner's read holds has left, or the first that is found; 0 if none lives.
