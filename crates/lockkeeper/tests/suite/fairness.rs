@@ -174,7 +174,7 @@ async fn a_line_of_the_dead_alone_is_no_obstacle() {
     let dead = stage.keeper().await;
     let guard = dead.fair_mutex("f").lease(Lease::fixed(lease)).lock().await.unwrap();
     stage.put_in_line(DEAD, Duration::from_secs(300)).await;
-    std::mem::forget(guard);
+    let _dead = std::mem::ManuallyDrop::new(guard);
     let begun = Instant::now();
     let (_guard, since) = soon("the new one", locking(&keeper)).await.unwrap().unwrap();
     assert!(since - begun < lease + GRACE + SLACK, "{:?}", since - begun);

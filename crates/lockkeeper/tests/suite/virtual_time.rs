@@ -197,7 +197,7 @@ async fn a_run_that_dies_costs_its_most_time_and_no_more() {
     };
     let began = Instant::now();
     // Nobody will ever say that it has ended.
-    std::mem::forget(job(&keeper).try_start().await.unwrap().unwrap());
+    let _dead = std::mem::ManuallyDrop::new(job(&keeper).try_start().await.unwrap().unwrap());
     advance(3599 * SECOND).await;
     assert!(job(&other).try_start().await.unwrap().is_none());
     let next = job(&other).wait(3600 * SECOND).try_start().await.unwrap();
@@ -238,7 +238,7 @@ async fn a_leader_leads_through_hours_and_its_successor_comes_with_the_end_of_it
     // It dies without a word: its lease of 30 seconds is all that keeps others out.
     let last = Instant::now();
     let fixed = keeper.election("fixed").lease(Lease::fixed(30 * SECOND));
-    std::mem::forget(fixed.campaign().await.unwrap());
+    let _dead = std::mem::ManuallyDrop::new(fixed.campaign().await.unwrap());
     let mut observation = other.election("fixed").observe();
     assert!(observation.changed().await.unwrap().is_some());
     assert_eq!(observation.changed().await, Ok(None));

@@ -143,7 +143,7 @@ async fn an_observation_sees_a_leader_that_died(stage: Stage) {
     // Nobody says a word: the end of the lease is all there is to see.
     let reason = soon("the loss", leadership.lost()).await;
     assert_eq!(reason, LossReason::DeadlinePassed);
-    std::mem::forget(leadership);
+    let _dead = std::mem::ManuallyDrop::new(leadership);
     let (next, at) = soon("a successor", successor).await.unwrap();
     assert!(at - before >= lease, "{:?}", at - before);
     let leader = soon("the change", async {
