@@ -196,6 +196,12 @@ fn the_library_reads_no_wall_clock() {
         }
     }
     assert!(files > 30, "the sources were looked through: {files}");
-    assert_eq!(looks.len(), 1, "{looks:?}");
-    assert!(looks[0].0.ends_with("engine/embedded/mod.rs"), "{looks:?}");
+    looks.sort();
+    // The embedded engine's server time begins there, and the doctor compares the wall clock with the server's: that decides
+    // nothing.
+    let allowed = ["engine/embedded/mod.rs", "engine/redis/diagnosis/facts.rs"];
+    assert_eq!(looks.len(), allowed.len(), "{looks:?}");
+    for (look, allowed) in looks.iter().zip(allowed) {
+        assert!(look.0.ends_with(allowed), "{looks:?}");
+    }
 }
