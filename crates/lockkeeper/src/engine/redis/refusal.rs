@@ -11,8 +11,11 @@ use crate::error::{Effect, Refusal};
 /// The code with which our scripts tell that no token is left.
 const TOKENS_EXHAUSTED: &str = "TOKENEXHAUSTED";
 
+/// The code with which our scripts refuse, before they change anything, to count further than numbers are exact.
+const PERMITS_OUT_OF_RANGE: &str = "PERMITSRANGE";
+
 /// The codes that servers use, the first of an error's text or, before Redis 7, somewhere inside of it.
-const CODES: [(&str, Refusal); 20] = [
+const CODES: [(&str, Refusal); 21] = [
     ("OOM", Refusal::OutOfMemory),
     ("READONLY", Refusal::ReadOnly),
     ("MASTERDOWN", Refusal::NotReady),
@@ -33,6 +36,7 @@ const CODES: [(&str, Refusal); 20] = [
     ("NOSCRIPT", Refusal::ScriptMissing),
     ("NOPROTO", Refusal::TooOld),
     (TOKENS_EXHAUSTED, Refusal::TokenExhausted),
+    (PERMITS_OUT_OF_RANGE, Refusal::Other),
 ];
 
 /// What marks an error without a code of its own, with its class.

@@ -17,6 +17,7 @@
 -- Reply    {0, server time, answer}    1 if that was done, 0 if it is not there; the same mark again gets the same answer
 --          {2, server time}            too late, or the use-by is too far ahead
 --          {3, server time, kind}      the key is something else
+--          PERMITSRANGE                the sum would leave the range of exact numbers; nothing is changed
 --
 -- Cost     9 commands, 3 more if some have ended, each O(log(held)), and O(subscribers).
 local more = ARGV[6] + 0
@@ -24,7 +25,7 @@ if not available and ARGV[7] == '1' then
   return answer(0)
 end
 if math.abs((available or 0) + more) >= 9007199254740992 then
-  return redis.error_reply('ERR the number of permits would leave the range of exact numbers')
+  return redis.error_reply('PERMITSRANGE the number of permits would leave the range of exact numbers')
 end
 available = call('INCRBY', KEYS[1], ARGV[6])
 note()
